@@ -1,0 +1,77 @@
+/* The plan: tiles, stages, roles, memory, registers and launches of one kernel, computed as data, each number with who
+ * decided it and why. The configuration header and the printed plan are two views of it. */
+#ifndef SMLA_GEN_PLAN_H
+#define SMLA_GEN_PLAN_H
+
+#include <stdint.h>
+
+#include "spec.h"
+#include "text.h"
+
+enum { GEN_MAX_NUMBERS = 64, GEN_MAX_REGIONS = 16, GEN_MAX_WGMMAS = 8, GEN_MAX_VARIANTS = 4 };
+
+enum gen_decider { GEN_BY_DESCRIPTION, GEN_BY_TARGET, GEN_BY_PLAN };
+
+/* A named constant of the kernel. */
+struct gen_number {
+    const char *name; /* as in the configuration header, lower case, unit at the end where it has one */
+    int32_t value;
+    const char *unit;
+    enum gen_decider decided_by;
+    const char *reason;
+};
+
+/* A region of a block's shared memory. */
+struct gen_region {
+    const char *name;
+    int32_t offset_bytes;
+    int32_t size_bytes;
+    const char *holds;
+};
+
+/* A wgmma shape the kernel uses: m64 n k16, bf16 in, fp32 accumulate. */
+struct gen_wgmma {
+    int32_t n;
+    int32_t b_is_mn_major; /* 1: B is read along N (V); 0: along K */
+    int32_t a_in_registers;
+    const char *used_for;
+};
+
+/* One compiled entry point. */
+struct gen_variant {
+    const char *name;  /* of the variant: tells what it is for */
+    const char *entry; /* extern "C" symbol */
+    int32_t threads;
+    int32_t shared_bytes; /* dynamic */
+    int32_t queries_per_block;
+};
+
+struct gen_plan {
+    const char *family;        /* "sm_90" */
+    const char *kernel;        /* "sm90_prefill" */
+    const char *template_name; /* file under templates/ */
+    int32_t launches;          /* a call issues */
+    int32_t pointer_alignment_bytes;
+    int32_t stride_alignment_elems;
+    int32_t param_bytes;       /* size of the one kernel parameter, a struct from templates/ */
+    int32_t variant_count;
+    int32_t number_count;
+    int32_t region_count;
+    int32_t wgmma_count;
+    struct gen_variant variants[GEN_MAX_VARIANTS];
+    struct gen_number numbers[GEN_MAX_NUMBERS];
+    struct gen_region regions[GEN_MAX_REGIONS];
+    struct gen_wgmma wgmmas[GEN_MAX_WGMMAS];
+};
+
+/* Plans a kernel: looks up the target's plan function for the operator. */
+smla_status gen_plan_make(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+
+/* Prints the plan, a line a number with its reason (smla-gen --emit plan). */
+void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text);
+
+/* The plan functions, one file each. */
+smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+
+#endif

@@ -1,0 +1,40 @@
+/* A validated description: every field checked, names resolved to rows of tables. */
+#ifndef SMLA_GEN_SPEC_H
+#define SMLA_GEN_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kv_format.h"
+#include "smla/smla.h"
+#include "target.h"
+
+/* Why not: a sentence that says what was asked, what the limit is and what would work. */
+struct gen_refusal {
+    char text[512];
+};
+
+struct gen_spec {
+    uint32_t op; /* SMLA_OP_* */
+    int32_t h_q;
+    int32_t d_qk;
+    int32_t d_v;
+    bool batch_invariant;
+    const struct gen_kv_format *kv_format;
+    const struct gen_kv_format *extra_kv_format; /* NULL: no second cache */
+    const struct gen_target *target;
+};
+
+/* Turns a full-size description into a spec. `target` overrides desc->target when not NULL; one of them must be set.
+ * Checks what holds for every target; what a target can do is the plan's to say. */
+smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_spec *spec,
+                          struct gen_refusal *refusal);
+
+/* Writes the refusal's sentence and returns `status`, so that a check is one line. */
+smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The operator's name: "prefill", "prefill_reference"; NULL for a number that is none. */
+const char *gen_op_name(uint32_t op);
+
+#endif

@@ -1,0 +1,325 @@
+/* smla: sparse multi-head latent attention, generated for the shape that is asked for.
+ *
+ * Read top to bottom: status, context, description, kernel, call, source, statistics.
+ *
+ * Conventions that hold for every function below:
+ *  - A function that can fail returns an smla_status; SMLA_OK is 0. On any other status the outputs are untouched
+ *    and smla_last_error() tells, for this thread, what was asked, what the limit is and what would work.
+ *  - Every struct starts with `struct_size`: set it to sizeof of the struct and zero the rest; zero means default.
+ *    A smaller struct (an older caller) is read as if zero-filled. A larger one (a newer caller) is accepted when
+ *    what is beyond this library's size is zero, and refused with SMLA_ERROR_UNSUPPORTED otherwise.
+ *  - Strings passed in are copied; handles are opaque; destroy(NULL) does nothing.
+ *  - The library never prints, aborts, exits, installs handlers or changes process state.
+ *  - Any function may be called from any thread. One handle may be used by several threads at once, except that
+ *    nobody may use it while it is being destroyed.
+ */
+#ifndef SMLA_SMLA_H
+#define SMLA_SMLA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SMLA_API __attribute__((visibility("default")))
+#else
+#define SMLA_API
+#endif
+
+#define SMLA_VERSION_MAJOR 0
+#define SMLA_VERSION_MINOR 1
+#define SMLA_VERSION_PATCH 0
+
+/* ---- Status ------------------------------------------------------------------------------------------------ */
+
+typedef int32_t smla_status;
+
+/* One row a status: name, value (never renumbered), short text. Split by what the caller can do about it. */
+#define SMLA_STATUS_LIST(X)                                                                                    \
+    X(SMLA_OK, 0, "success")                                                                                   \
+    X(SMLA_ERROR_INVALID_ARGUMENT, 1, "invalid argument: fix the call")                                        \
+    X(SMLA_ERROR_UNSUPPORTED, 2, "unsupported: describe another kernel or target")                             \
+    X(SMLA_ERROR_UNAVAILABLE, 3, "unavailable here: driver, device or compiler missing or too old")            \
+    X(SMLA_ERROR_NOT_CACHED, 4, "not in the cache and compiling is switched off")                              \
+    X(SMLA_ERROR_COMPILE, 5, "the kernel did not compile")                                                     \
+    X(SMLA_ERROR_IO, 6, "a file or folder cannot be used")                                                     \
+    X(SMLA_ERROR_OUT_OF_MEMORY, 7, "out of host memory")                                                       \
+    X(SMLA_ERROR_DRIVER, 8, "a CUDA driver call failed")                                                       \
+    X(SMLA_ERROR_INTERNAL, 9, "a fault in smla: please report it")
+
+enum {
+#define SMLA_STATUS_ENUM(name, value, text) name = (value),
+    SMLA_STATUS_LIST(SMLA_STATUS_ENUM)
+#undef SMLA_STATUS_ENUM
+};
+
+/* Returns the short text of a status, "unknown status" for a number that is none. Static storage. Since 0.1. */
+SMLA_API const char *smla_status_text(smla_status status);
+
+/* What the last failing call of this thread found. Strings are never NULL and belong to the library; they stay
+ * valid until this thread's next failing call. */
+typedef struct smla_error_info {
+    uint32_t struct_size;
+    smla_status status;   /* of that call; SMLA_OK when this thread has had no failure */
+    int32_t native_code;  /* CUresult, nvrtcResult or errno, by the sentence in `message`; 0 when none */
+    uint32_t reserved;
+    const char *message;  /* one sentence or a few: what was asked, what the limit is, what would work */
+    const char *path;     /* the file or folder concerned, or "" */
+    const char *log;      /* the compiler's or the driver's own log, or "" */
+} smla_error_info;
+
+/* Fills *info with this thread's last failure. A successful call does not clear it.
+ * Returns SMLA_OK; SMLA_ERROR_INVALID_ARGUMENT when info is NULL or its struct_size is 0. Since 0.1. */
+SMLA_API smla_status smla_last_error(smla_error_info *info);
+
+/* Returns "major.minor.patch". Static storage. Since 0.1. */
+SMLA_API const char *smla_version(void);
+
+/* Returns a number that changes when a caller built against another header could misread this library. Since 0.1. */
+SMLA_API uint32_t smla_abi_version(void);
+
+/* ---- Context ----------------------------------------------------------------------------------------------- */
+
+/* Holds the driver and compiler tables (opened at first need), the cache and the counters. */
+typedef struct smla_context smla_context;
+
+enum {
+    SMLA_CACHE_DEFAULT = 0, /* SMLA_CACHE, else rw */
+    SMLA_CACHE_OFF = 1,     /* memory only */
+    SMLA_CACHE_RO = 2,      /* read entries, write none */
+    SMLA_CACHE_RW = 3
+};
+
+enum {
+    SMLA_JIT_DEFAULT = 0, /* SMLA_JIT, else on */
+    SMLA_JIT_ON = 1,
+    SMLA_JIT_OFF = 2,   /* a miss is SMLA_ERROR_NOT_CACHED with the smla-gen line that builds the kernel */
+    SMLA_JIT_SEALED = 3 /* as off, and counted: for after warm-up */
+};
+
+enum {
+    /* Retain the primary CUDA context of `device` for the life of the smla_context and use it for kernels. Without
+     * this flag a kernel belongs to the CUDA context that is current when smla_prepare is called. */
+    SMLA_CONTEXT_PRIMARY = 1u << 0
+};
+
+enum { SMLA_LOG_WARNING = 1, SMLA_LOG_INFO = 2 };
+
+/* Receives one line without a line end. Called from whichever thread does the work, never from a kernel call.
+ * It must not call smla. */
+typedef void (*smla_log_fn)(void *user, int32_t level, const char *line);
+
+typedef struct smla_context_desc {
+    uint32_t struct_size;
+    uint32_t flags;          /* SMLA_CONTEXT_* */
+    int32_t device;          /* CUDA ordinal; read with SMLA_CONTEXT_PRIMARY only */
+    uint32_t cache_policy;   /* SMLA_CACHE_* */
+    uint32_t jit_policy;     /* SMLA_JIT_* */
+    uint32_t reserved;
+    const char *driver_path; /* NULL: SMLA_DRIVER, else libcuda.so.1 by the system's search */
+    const char *nvrtc_path;  /* NULL: SMLA_NVRTC, else one already in the process, else the newest found */
+    const char *cache_dir;   /* NULL: SMLA_CACHE_DIR, else $XDG_CACHE_HOME/smla, else ~/.cache/smla */
+    smla_log_fn log;         /* NULL: none */
+    void *log_user;
+} smla_context_desc;
+
+/* Creates a context. Opens neither driver nor compiler, unless SMLA_CONTEXT_PRIMARY asks for the driver.
+ *
+ * desc: NULL means all defaults. Environment variables are read here, once, and only where desc leaves a default.
+ * out: receives the context; the caller destroys it after every kernel made from it.
+ * Returns SMLA_OK; INVALID_ARGUMENT (NULL out, unknown policy or flag); IO (cache_dir was given and cannot be used:
+ * a default folder that cannot be used is logged and done without); UNAVAILABLE (SMLA_CONTEXT_PRIMARY without a
+ * usable driver or device); DRIVER; OUT_OF_MEMORY. Since 0.1. */
+SMLA_API smla_status smla_context_create(const smla_context_desc *desc, smla_context **out);
+
+/* Destroys a context and everything it cached in memory. Kernels made from it must have been destroyed before.
+ * NULL is allowed. Since 0.1. */
+SMLA_API void smla_context_destroy(smla_context *context);
+
+/* ---- Description ------------------------------------------------------------------------------------------- */
+
+enum {
+    SMLA_OP_PREFILL = 1,
+    /* A plain float64 kernel of the same meaning, any shape, for checking results on the card. It is called through
+     * smla_prefill, writes `out` as float32, and fills the ref_* outputs when they are given. Slow. */
+    SMLA_OP_PREFILL_REFERENCE = 2
+};
+
+/* What a kernel is generated for. Everything else is an argument of the call. */
+typedef struct smla_kernel_desc {
+    uint32_t struct_size;
+    uint32_t op;                 /* SMLA_OP_* */
+    int32_t h_q;                 /* query heads */
+    int32_t d_qk;                /* elements of a query head and of a key */
+    int32_t d_v;                 /* elements of a value: the first d_v of the key; 0 means 512 */
+    uint32_t batch_invariant;    /* 1: a query's bits depend on its own inputs alone */
+    uint32_t flags;              /* none defined yet: 0 */
+    uint32_t reserved;
+    const char *kv_format;       /* a preset's name; NULL means "bf16" */
+    const char *extra_kv_format; /* of a second cache; NULL means none */
+    const char *target;          /* "90", "90a", "100", …; NULL means the device's own */
+} smla_kernel_desc;
+
+/* What smla would run for a description. */
+typedef struct smla_support {
+    uint32_t struct_size;
+    uint32_t supported;         /* 1 or 0 */
+    uint32_t launches;          /* kernel launches a call issues */
+    uint32_t variants;          /* compiled entry points, of which a call selects */
+    uint32_t threads;           /* threads a block, of variant 0 */
+    uint32_t shared_bytes;      /* dynamic shared memory a block, of variant 0 */
+    uint32_t pointer_alignment; /* bytes; of query, kv and out */
+    uint32_t stride_alignment;  /* elements; of the strides of query, kv and out */
+    char target[8];             /* the target's own name, such as "90a" */
+    char variant[64];           /* name of variant 0 */
+    char kernel_id[72];         /* hex digest of what is wanted: names cache entries and smla-gen's files */
+    char reason[512];           /* when not supported: what was asked, what the limit is, what would work */
+} smla_support;
+
+/* Tells whether a description can be served, and how.
+ *
+ * context: may be NULL when desc names a target. desc, out: not NULL.
+ * Needs no driver when desc names a target. An unsupported description is an answer (SMLA_OK, supported 0).
+ * Returns SMLA_OK; INVALID_ARGUMENT; UNAVAILABLE or DRIVER (no target named and the device cannot be asked).
+ * Since 0.1. */
+SMLA_API smla_status smla_query_support(smla_context *context, const smla_kernel_desc *desc, smla_support *out);
+
+/* ---- Kernel ------------------------------------------------------------------------------------------------ */
+
+/* A compiled, loaded and resolved kernel of one CUDA context. */
+typedef struct smla_kernel smla_kernel;
+
+/* Makes a kernel ready: finds it in memory, in the cache, or compiles it; loads and resolves it.
+ *
+ * Afterwards smla_prefill does nothing but check arguments and launch. Threads that ask for the same kernel at once
+ * share one compilation. May take a second; never call it where that hurts.
+ * out: receives the kernel; the caller destroys it with smla_kernel_destroy, before the context.
+ * Stream and thread: uses the CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY);
+ * leaves the current context as it was.
+ * Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no NVRTC or
+ * one that does not know the target, called in a forked child); NOT_CACHED; COMPILE (with the log); DRIVER;
+ * OUT_OF_MEMORY. Since 0.1. */
+SMLA_API smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
+
+/* Destroys a kernel. Its code stays loaded until the context is destroyed. Launched work is not affected.
+ * NULL is allowed. Since 0.1. */
+SMLA_API void smla_kernel_destroy(smla_kernel *kernel);
+
+/* ---- Prefill ----------------------------------------------------------------------------------------------- */
+
+enum {
+    SMLA_LSE_BASE_2 = 1u << 0,         /* lse in base 2 instead of e */
+    SMLA_LSE_WITH_SINK = 1u << 1,      /* lse = log(exp(lse) + exp(sink)); an empty row's lse is then the sink */
+    SMLA_LSE_EMPTY_NEGATIVE = 1u << 2  /* an empty row's lse is -inf instead of +inf */
+};
+
+/* Arguments of one prefill call. Pointers are device pointers; they and what they point to belong to the caller, and
+ * none is kept after the call, but the memory must stay valid until the launched work has run.
+ * Strides are in elements of the tensor; 0 means contiguous. The last dimension is always contiguous. */
+typedef struct smla_prefill_args {
+    uint32_t struct_size;
+    uint32_t lse_flags;           /* SMLA_LSE_* */
+    int64_t s_q;                  /* query tokens, >= 0; 0 launches nothing */
+    int64_t s_kv;                 /* rows of kv, >= 0 */
+    int64_t topk;                 /* entries of an index list, >= 0 and <= 2^31 - 1 */
+    float sm_scale;               /* multiplies q.k; finite */
+    uint32_t reserved;
+    const void *query;            /* [s_q, h_q, d_qk] bf16 */
+    int64_t query_stride_token;   /* 0: query_stride_head * h_q */
+    int64_t query_stride_head;    /* 0: d_qk */
+    const void *kv;               /* [s_kv, d_qk] bf16; V is its first d_v columns. May be NULL when s_kv is 0 */
+    int64_t kv_stride_token;      /* 0: d_qk */
+    const int32_t *indices;       /* [s_q, topk]; valid: 0 <= index < s_kv. May be NULL when topk is 0 */
+    int64_t indices_stride_token; /* 0: topk */
+    const int32_t *topk_length;   /* [s_q]; entries at or past it are ignored; clamped to [0, topk]. NULL: topk */
+    int64_t topk_length_stride;   /* 0: 1 */
+    const float *attn_sink;       /* [h_q], natural logarithms; joins the softmax, not lse. NULL: none */
+    void *out;                    /* [s_q, h_q, d_v] bf16 */
+    int64_t out_stride_token;     /* 0: out_stride_head * h_q */
+    int64_t out_stride_head;      /* 0: d_v */
+    float *lse;                   /* [s_q, h_q] natural log of the sum of exp(logit), without sink. NULL: not wanted */
+    int64_t lse_stride_token;     /* 0: h_q */
+    float *max_logits;            /* [s_q, h_q] largest logit. NULL: not wanted */
+    int64_t max_logits_stride_token; /* 0: h_q */
+    void *workspace;              /* smla_prefill_workspace_size bytes; NULL when that is 0 */
+    uint64_t workspace_bytes;
+    float *ref_out_abs;           /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q, d_v] sum of p |v|, contiguous. May be NULL */
+    float *ref_logit_abs;         /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q] |sm_scale| sum |q k| of the row's largest
+                                     key, contiguous. May be NULL */
+} smla_prefill_args;
+
+/* Tells how many bytes of device memory a call of up to these sizes needs as `workspace`.
+ * Returns SMLA_OK; INVALID_ARGUMENT (NULL or negative). Since 0.1. */
+SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
+                                                 uint64_t *out_bytes);
+
+/* Computes sparse attention for s_q independent query tokens:
+ *
+ *   logit[h, j] = sm_scale * sum_d query[h, d] * kv[indices[j], d]      over the valid entries j of the list
+ *   lse[h]      = log sum_j exp(logit[h, j])
+ *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (exp(lse[h]) + exp(attn_sink[h]))
+ *
+ * (FlashMLA's flash_mla_sparse_fwd, with any list.) Entries that are negative, at or past s_kv, or at or past
+ * topk_length are ignored wherever they stand; duplicates count; there is no causal mask. A row with no valid entry
+ * has out 0, lse +inf, max_logits -inf. A NaN in a selected key or in the query makes out, lse and max_logits NaN in
+ * the heads it reaches; a NaN sink does so for its head.
+ *
+ * stream: a CUstream; NULL is the legacy default stream; any kind of stream and a capturing one are allowed. The
+ * kernel's CUDA context need not be current.
+ * Does nothing but check the arguments and launch: no allocation, lock, file, synchronisation.
+ * Returns SMLA_OK when the work was enqueued; INVALID_ARGUMENT (NULL or misaligned pointers, negative sizes, strides
+ * that are misaligned or overflow, sm_scale not finite; nothing was launched); DRIVER (the launch failed).
+ * Since 0.1. */
+SMLA_API smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream);
+
+/* ---- Source and offline ------------------------------------------------------------------------------------ */
+
+enum {
+    SMLA_EMIT_PLAN = 1,  /* text: every number with its reason */
+    SMLA_EMIT_CUDA = 2,  /* one CUDA file, all headers inlined in order */
+    SMLA_EMIT_PTX = 3,
+    SMLA_EMIT_CUBIN = 4
+};
+
+/* Receives the result, in one call. Returns 0, or an errno that ends smla_generate with SMLA_ERROR_IO. */
+typedef int32_t (*smla_write_fn)(void *user, const void *bytes, size_t size_bytes);
+
+/* Generates a kernel's plan, source, PTX or cubin. Needs no GPU and no driver when desc names a target; PTX and cubin
+ * need NVRTC or a cache entry; what is compiled is put into the cache as smla_prepare does.
+ *
+ * write: called once, from the calling thread, on success only; the bytes are valid during that call.
+ * Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE; NOT_CACHED; COMPILE; IO; OUT_OF_MEMORY. Since 0.1. */
+SMLA_API smla_status smla_generate(smla_context *context, const smla_kernel_desc *desc, uint32_t emit,
+                                   smla_write_fn write, void *user);
+
+/* ---- Statistics -------------------------------------------------------------------------------------------- */
+
+typedef struct smla_stats_counters {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t memory_hits;       /* prepare or generate answered from this context's memory */
+    uint64_t disk_hits;         /* … from the cache folder */
+    uint64_t misses;            /* … from neither */
+    uint64_t compiles;          /* compilations started */
+    uint64_t compile_failures;
+    uint64_t compile_ns;        /* time in the compiler, summed */
+    uint64_t shared_waits;      /* calls that waited for another thread's compilation of the same kernel */
+    uint64_t entries_written;
+    uint64_t entries_damaged;   /* cache files found damaged and treated as misses */
+    uint64_t cache_errors;      /* cache folder operations that failed; the work went on from memory */
+    uint64_t refused_compiles;  /* misses under SMLA_JIT_OFF or SMLA_JIT_SEALED */
+    uint64_t kernels_loaded;    /* modules handed to the driver */
+    uint64_t load_ns;           /* time loading and resolving them, summed */
+} smla_stats_counters;
+
+/* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */
+SMLA_API smla_status smla_stats(const smla_context *context, smla_stats_counters *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* The disk cache: a folder of entries. Nothing here is needed for a right answer: every failure is a miss, a counter
+ * and one log line, and the work goes on from memory. */
+#ifndef SMLA_RUNTIME_CACHE_H
+#define SMLA_RUNTIME_CACHE_H
+
+#include "entry.h"
+#include "log.h"
+
+struct rt_cache; /* opaque; safe to use from several threads */
+
+/* Counters of one cache; read and written with __atomic builtins. */
+struct rt_cache_counters {
+    uint64_t written;
+    uint64_t damaged;
+    uint64_t errors;
+};
+
+/* Opens a folder. dir: absolute path; created 0700 (parents too) when `writable`.
+ * required: the caller named it, so a folder that cannot be used is SMLA_ERROR_IO; otherwise it is logged once and
+ * *out is a cache that always misses. dir NULL with required false gives such a cache too. */
+smla_status rt_cache_open(const char *dir, bool writable, bool required, const struct rt_log *log,
+                          struct rt_cache **out);
+void rt_cache_close(struct rt_cache *cache);
+
+/* Looks for an entry. builder: when not NULL, one by that builder is preferred; otherwise, and next, the newest
+ * compiler whose major is at most max_nvrtc_major (0: any). True: *out is verified and owned by the caller. */
+bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+                   int32_t max_nvrtc_major, struct rt_entry *out);
+
+/* Publishes an entry: temporary file beside the target (O_EXCL, 0600), write, fsync, rename. False when it was not
+ * written (read-only, full disk, …): logged and counted, never fatal. */
+bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry);
+
+/* The folder in use, or NULL. Belongs to the cache. */
+const char *rt_cache_dir(const struct rt_cache *cache);
+const struct rt_cache_counters *rt_cache_counters(const struct rt_cache *cache);
+
+/* Calls visit for every entry file (for smla-cache ls). valid: the file verified; info is then filled, else why.
+ * Stops when visit returns false. Returns false when the folder cannot be read. */
+typedef bool (*rt_cache_visit_fn)(void *user, const char *path, uint64_t size_bytes, bool valid,
+                                  const struct rt_entry_info *info, const char *why);
+bool rt_cache_visit(struct rt_cache *cache, rt_cache_visit_fn visit, void *user);
+
+/* The default folder from the environment (SMLA_CACHE_DIR, XDG_CACHE_HOME, HOME, passwd; empty means unset, a relative
+ * XDG path is ignored). malloc'd; NULL when there is none. */
+char *rt_cache_default_dir(void);
+
+#endif

@@ -1,0 +1,45 @@
+/* A cache entry: one file, header + metadata + payload, each digested (facts/jit.md 3.5; docs/cache-format.md). */
+#ifndef SMLA_RUNTIME_ENTRY_H
+#define SMLA_RUNTIME_ENTRY_H
+
+#include <stdbool.h>
+
+#include "key.h"
+
+/* What is known of a compiled kernel besides its bytes. Strings are NUL-terminated. */
+struct rt_entry_info {
+    struct rt_key key;
+    struct rt_builder builder;
+    char arch[16];          /* exactly as given to NVRTC: "sm_90a" */
+    char entry_symbol[64];  /* of variant 0; the payload must define it */
+    int32_t param_bytes;    /* size of the kernel's one parameter */
+    int32_t registers;      /* a thread; -1 not known */
+    int32_t spill_bytes;    /* spill loads + stores; -1 not known */
+    int32_t local_bytes;    /* stack frame; -1 not known */
+    int32_t static_shared_bytes;
+    uint32_t compile_ms;    /* not part of the payload's identity; 0 in bundles */
+    char description[256];  /* canonical text of the spec, for people */
+};
+
+/* An entry in memory. `payload` points into `file` when read, and is owned by it. */
+struct rt_entry {
+    struct rt_entry_info info;
+    const uint8_t *payload;
+    size_t payload_size;
+    char *log; /* the compiler's report, NUL-terminated, or NULL */
+    uint8_t *file;
+    size_t file_size;
+};
+
+/* Builds the file's bytes from info, payload and log. The result owns `file`; free with rt_entry_free. */
+smla_status rt_entry_write(const struct rt_entry_info *info, const void *payload, size_t payload_size, const char *log,
+                           struct rt_entry *out);
+
+/* Reads and verifies whole-file bytes: lengths, digests, key, then the payload (ELF and target note for a cubin, a
+ * NUL-terminated text with the right .target for PTX). Takes ownership of `file` (malloc'd) in every case.
+ * wanted: NULL accepts any key. Returns false with a sentence in why[] when anything is wrong. */
+bool rt_entry_read(uint8_t *file, size_t file_size, const struct rt_key *wanted, struct rt_entry *out, char why[256]);
+
+void rt_entry_free(struct rt_entry *entry);
+
+#endif

@@ -1,0 +1,26 @@
+/* The two levels of a cache key (facts/jit.md 3.3): kernel_id, what is wanted; build_id, who built it. */
+#ifndef SMLA_RUNTIME_KEY_H
+#define SMLA_RUNTIME_KEY_H
+
+#include "bundle.h"
+#include "digest.h"
+
+enum rt_kind { RT_KIND_CUBIN = 1, RT_KIND_PTX = 2 };
+
+struct rt_key {
+    struct rt_digest kernel_id;
+    enum rt_kind kind;
+};
+
+/* Digests, length-prefixed and in order: schema version, kind, target, options, then name and bytes of every file.
+ * No path, time, host or environment: the same description gives the same id anywhere. */
+smla_status rt_key_make(const struct gen_bundle *bundle, enum rt_kind kind, struct rt_key *key);
+
+/* Who built an entry: the compiler's version, and a digest of its identity. */
+struct rt_builder {
+    int32_t nvrtc_major;
+    int32_t nvrtc_minor;
+    struct rt_digest build_id;
+};
+
+#endif
