@@ -18,7 +18,7 @@ struct gen_kv_format {
     const char *name;
     int32_t d_qk[2]; /* the dims it exists for; 0 ends */
     enum gen_value_type value_type;
-    int32_t value_elems;     /* quantised values a token (for bf16: d_qk, written 0) */
+    int32_t value_elems; /* quantised values a token (for bf16: d_qk, written 0) */
     enum gen_scale_type scale_type;
     int32_t scale_group;     /* values that share a scale; 0 when none */
     int32_t scale_bytes;     /* a token, padding included */

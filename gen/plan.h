@@ -53,7 +53,7 @@ struct gen_plan {
     int32_t launches;          /* a call issues */
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
-    int32_t param_bytes;       /* size of the one kernel parameter, a struct from templates/ */
+    int32_t param_bytes; /* size of the one kernel parameter, a struct from templates/ */
     int32_t variant_count;
     int32_t number_count;
     int32_t region_count;

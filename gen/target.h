@@ -16,17 +16,17 @@ struct gen_refusal;
 typedef smla_status (*gen_plan_fn)(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 
 struct gen_target {
-    const char *name;       /* "90a" */
-    const char *family;     /* "sm_90": the family of kernels */
-    const char *arch;       /* "sm_90a": what NVRTC's --gpu-architecture gets */
-    int32_t cc_major;       /* lowest compute capability that it loads on … */
+    const char *name;   /* "90a" */
+    const char *family; /* "sm_90": the family of kernels */
+    const char *arch;   /* "sm_90a": what NVRTC's --gpu-architecture gets */
+    int32_t cc_major;   /* lowest compute capability that it loads on … */
     int32_t cc_minor;
-    bool exact;             /* … and the only one ('a'), or later minors of the major too ('f') */
-    int32_t nvrtc_major;    /* first NVRTC that knows it */
+    bool exact;          /* … and the only one ('a'), or later minors of the major too ('f') */
+    int32_t nvrtc_major; /* first NVRTC that knows it */
     int32_t nvrtc_minor;
-    int32_t shared_bytes;   /* most dynamic shared memory a block may ask for */
-    int32_t registers;      /* 32-bit registers a multiprocessor */
-    gen_plan_fn prefill;    /* NULL: no such kernel yet */
+    int32_t shared_bytes; /* most dynamic shared memory a block may ask for */
+    int32_t registers;    /* 32-bit registers a multiprocessor */
+    gen_plan_fn prefill;  /* NULL: no such kernel yet */
     gen_plan_fn prefill_reference;
 };
 

@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 struct gen_text {
-    char *bytes;     /* NUL-terminated; NULL until something was added */
-    size_t size;     /* without the NUL */
+    char *bytes; /* NUL-terminated; NULL until something was added */
+    size_t size; /* without the NUL */
     size_t capacity;
-    bool failed;     /* an allocation failed: the text is not usable */
+    bool failed; /* an allocation failed: the text is not usable */
 };
 
 /* Appends formatted text. Only %s, %d, %u, %zu, %x, %c and %% with widths are used, so that no locale matters. */

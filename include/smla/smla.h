@@ -38,16 +38,16 @@ extern "C" {
 typedef int32_t smla_status;
 
 /* One row a status: name, value (never renumbered), short text. Split by what the caller can do about it. */
-#define SMLA_STATUS_LIST(X)                                                                                    \
-    X(SMLA_OK, 0, "success")                                                                                   \
-    X(SMLA_ERROR_INVALID_ARGUMENT, 1, "invalid argument: fix the call")                                        \
-    X(SMLA_ERROR_UNSUPPORTED, 2, "unsupported: describe another kernel or target")                             \
-    X(SMLA_ERROR_UNAVAILABLE, 3, "unavailable here: driver, device or compiler missing or too old")            \
-    X(SMLA_ERROR_NOT_CACHED, 4, "not in the cache and compiling is switched off")                              \
-    X(SMLA_ERROR_COMPILE, 5, "the kernel did not compile")                                                     \
-    X(SMLA_ERROR_IO, 6, "a file or folder cannot be used")                                                     \
-    X(SMLA_ERROR_OUT_OF_MEMORY, 7, "out of host memory")                                                       \
-    X(SMLA_ERROR_DRIVER, 8, "a CUDA driver call failed")                                                       \
+#define SMLA_STATUS_LIST(X)                                                                                            \
+    X(SMLA_OK, 0, "success")                                                                                           \
+    X(SMLA_ERROR_INVALID_ARGUMENT, 1, "invalid argument: fix the call")                                                \
+    X(SMLA_ERROR_UNSUPPORTED, 2, "unsupported: describe another kernel or target")                                     \
+    X(SMLA_ERROR_UNAVAILABLE, 3, "unavailable here: driver, device or compiler missing or too old")                    \
+    X(SMLA_ERROR_NOT_CACHED, 4, "not in the cache and compiling is switched off")                                      \
+    X(SMLA_ERROR_COMPILE, 5, "the kernel did not compile")                                                             \
+    X(SMLA_ERROR_IO, 6, "a file or folder cannot be used")                                                             \
+    X(SMLA_ERROR_OUT_OF_MEMORY, 7, "out of host memory")                                                               \
+    X(SMLA_ERROR_DRIVER, 8, "a CUDA driver call failed")                                                               \
     X(SMLA_ERROR_INTERNAL, 9, "a fault in smla: please report it")
 
 enum {
@@ -63,12 +63,12 @@ SMLA_API const char *smla_status_text(smla_status status);
  * valid until this thread's next failing call. */
 typedef struct smla_error_info {
     uint32_t struct_size;
-    smla_status status;   /* of that call; SMLA_OK when this thread has had no failure */
-    int32_t native_code;  /* CUresult, nvrtcResult or errno, by the sentence in `message`; 0 when none */
+    smla_status status;  /* of that call; SMLA_OK when this thread has had no failure */
+    int32_t native_code; /* CUresult, nvrtcResult or errno, by the sentence in `message`; 0 when none */
     uint32_t reserved;
-    const char *message;  /* one sentence or a few: what was asked, what the limit is, what would work */
-    const char *path;     /* the file or folder concerned, or "" */
-    const char *log;      /* the compiler's or the driver's own log, or "" */
+    const char *message; /* one sentence or a few: what was asked, what the limit is, what would work */
+    const char *path;    /* the file or folder concerned, or "" */
+    const char *log;     /* the compiler's or the driver's own log, or "" */
 } smla_error_info;
 
 /* Fills *info with this thread's last failure. A successful call does not clear it.
@@ -114,10 +114,10 @@ typedef void (*smla_log_fn)(void *user, int32_t level, const char *line);
 
 typedef struct smla_context_desc {
     uint32_t struct_size;
-    uint32_t flags;          /* SMLA_CONTEXT_* */
-    int32_t device;          /* CUDA ordinal; read with SMLA_CONTEXT_PRIMARY only */
-    uint32_t cache_policy;   /* SMLA_CACHE_* */
-    uint32_t jit_policy;     /* SMLA_JIT_* */
+    uint32_t flags;        /* SMLA_CONTEXT_* */
+    int32_t device;        /* CUDA ordinal; read with SMLA_CONTEXT_PRIMARY only */
+    uint32_t cache_policy; /* SMLA_CACHE_* */
+    uint32_t jit_policy;   /* SMLA_JIT_* */
     uint32_t reserved;
     const char *driver_path; /* NULL: SMLA_DRIVER, else libcuda.so.1 by the system's search */
     const char *nvrtc_path;  /* NULL: SMLA_NVRTC, else one already in the process, else the newest found */
@@ -151,12 +151,12 @@ enum {
 /* What a kernel is generated for. Everything else is an argument of the call. */
 typedef struct smla_kernel_desc {
     uint32_t struct_size;
-    uint32_t op;                 /* SMLA_OP_* */
-    int32_t h_q;                 /* query heads */
-    int32_t d_qk;                /* elements of a query head and of a key */
-    int32_t d_v;                 /* elements of a value: the first d_v of the key; 0 means 512 */
-    uint32_t batch_invariant;    /* 1: a query's bits depend on its own inputs alone */
-    uint32_t flags;              /* none defined yet: 0 */
+    uint32_t op;              /* SMLA_OP_* */
+    int32_t h_q;              /* query heads */
+    int32_t d_qk;             /* elements of a query head and of a key */
+    int32_t d_v;              /* elements of a value: the first d_v of the key; 0 means 512 */
+    uint32_t batch_invariant; /* 1: a query's bits depend on its own inputs alone */
+    uint32_t flags;           /* none defined yet: 0 */
     uint32_t reserved;
     const char *kv_format;       /* a preset's name; NULL means "bf16" */
     const char *extra_kv_format; /* of a second cache; NULL means none */
@@ -211,9 +211,9 @@ SMLA_API void smla_kernel_destroy(smla_kernel *kernel);
 /* ---- Prefill ----------------------------------------------------------------------------------------------- */
 
 enum {
-    SMLA_LSE_BASE_2 = 1u << 0,         /* lse in base 2 instead of e */
-    SMLA_LSE_WITH_SINK = 1u << 1,      /* lse = log(exp(lse) + exp(sink)); an empty row's lse is then the sink */
-    SMLA_LSE_EMPTY_NEGATIVE = 1u << 2  /* an empty row's lse is -inf instead of +inf */
+    SMLA_LSE_BASE_2 = 1u << 0,        /* lse in base 2 instead of e */
+    SMLA_LSE_WITH_SINK = 1u << 1,     /* lse = log(exp(lse) + exp(sink)); an empty row's lse is then the sink */
+    SMLA_LSE_EMPTY_NEGATIVE = 1u << 2 /* an empty row's lse is -inf instead of +inf */
 };
 
 /* Arguments of one prefill call. Pointers are device pointers; they and what they point to belong to the caller, and
@@ -221,11 +221,11 @@ enum {
  * Strides are in elements of the tensor; 0 means contiguous. The last dimension is always contiguous. */
 typedef struct smla_prefill_args {
     uint32_t struct_size;
-    uint32_t lse_flags;           /* SMLA_LSE_* */
-    int64_t s_q;                  /* query tokens, >= 0; 0 launches nothing */
-    int64_t s_kv;                 /* rows of kv, >= 0 */
-    int64_t topk;                 /* entries of an index list, >= 0 and <= 2^31 - 1 */
-    float sm_scale;               /* multiplies q.k; finite */
+    uint32_t lse_flags; /* SMLA_LSE_* */
+    int64_t s_q;        /* query tokens, >= 0; 0 launches nothing */
+    int64_t s_kv;       /* rows of kv, >= 0 */
+    int64_t topk;       /* entries of an index list, >= 0 and <= 2^31 - 1 */
+    float sm_scale;     /* multiplies q.k; finite */
     uint32_t reserved;
     const void *query;            /* [s_q, h_q, d_qk] bf16 */
     int64_t query_stride_token;   /* 0: query_stride_head * h_q */
@@ -244,11 +244,11 @@ typedef struct smla_prefill_args {
     int64_t lse_stride_token;     /* 0: h_q */
     float *max_logits;            /* [s_q, h_q] largest logit. NULL: not wanted */
     int64_t max_logits_stride_token; /* 0: h_q */
-    void *workspace;              /* smla_prefill_workspace_size bytes; NULL when that is 0 */
+    void *workspace;                 /* smla_prefill_workspace_size bytes; NULL when that is 0 */
     uint64_t workspace_bytes;
-    float *ref_out_abs;           /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q, d_v] sum of p |v|, contiguous. May be NULL */
-    float *ref_logit_abs;         /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q] |sm_scale| sum |q k| of the row's largest
-                                     key, contiguous. May be NULL */
+    float *ref_out_abs;   /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q, d_v] sum of p |v|, contiguous. May be NULL */
+    float *ref_logit_abs; /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q] |sm_scale| sum |q k| of the row's largest
+                             key, contiguous. May be NULL */
 } smla_prefill_args;
 
 /* Tells how many bytes of device memory a call of up to these sizes needs as `workspace`.
@@ -278,8 +278,8 @@ SMLA_API smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *
 /* ---- Source and offline ------------------------------------------------------------------------------------ */
 
 enum {
-    SMLA_EMIT_PLAN = 1,  /* text: every number with its reason */
-    SMLA_EMIT_CUDA = 2,  /* one CUDA file, all headers inlined in order */
+    SMLA_EMIT_PLAN = 1, /* text: every number with its reason */
+    SMLA_EMIT_CUDA = 2, /* one CUDA file, all headers inlined in order */
     SMLA_EMIT_PTX = 3,
     SMLA_EMIT_CUBIN = 4
 };
@@ -300,19 +300,19 @@ SMLA_API smla_status smla_generate(smla_context *context, const smla_kernel_desc
 typedef struct smla_stats_counters {
     uint32_t struct_size;
     uint32_t reserved;
-    uint64_t memory_hits;       /* prepare or generate answered from this context's memory */
-    uint64_t disk_hits;         /* … from the cache folder */
-    uint64_t misses;            /* … from neither */
-    uint64_t compiles;          /* compilations started */
+    uint64_t memory_hits; /* prepare or generate answered from this context's memory */
+    uint64_t disk_hits;   /* … from the cache folder */
+    uint64_t misses;      /* … from neither */
+    uint64_t compiles;    /* compilations started */
     uint64_t compile_failures;
-    uint64_t compile_ns;        /* time in the compiler, summed */
-    uint64_t shared_waits;      /* calls that waited for another thread's compilation of the same kernel */
+    uint64_t compile_ns;   /* time in the compiler, summed */
+    uint64_t shared_waits; /* calls that waited for another thread's compilation of the same kernel */
     uint64_t entries_written;
-    uint64_t entries_damaged;   /* cache files found damaged and treated as misses */
-    uint64_t cache_errors;      /* cache folder operations that failed; the work went on from memory */
-    uint64_t refused_compiles;  /* misses under SMLA_JIT_OFF or SMLA_JIT_SEALED */
-    uint64_t kernels_loaded;    /* modules handed to the driver */
-    uint64_t load_ns;           /* time loading and resolving them, summed */
+    uint64_t entries_damaged;  /* cache files found damaged and treated as misses */
+    uint64_t cache_errors;     /* cache folder operations that failed; the work went on from memory */
+    uint64_t refused_compiles; /* misses under SMLA_JIT_OFF or SMLA_JIT_SEALED */
+    uint64_t kernels_loaded;   /* modules handed to the driver */
+    uint64_t load_ns;          /* time loading and resolving them, summed */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */

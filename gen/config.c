@@ -1,0 +1,84 @@
+#include "config.h"
+
+static void add_upper(struct gen_text *text, const char *name)
+{
+    for (; *name; name++)
+        gen_text_add(text, "%c", *name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+}
+
+static void add_constant(struct gen_text *text, const char *name, const char *suffix, int32_t value)
+{
+    gen_text_add(text, "#define SMLA_");
+    add_upper(text, name);
+    gen_text_add(text, "%s %d", suffix, value);
+}
+
+void gen_config_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
+{
+    static const char *const deciders[] = {"description", "target", "plan"};
+    gen_text_add(text, "/* Configuration of %s for %s, kv %s. Generated; see the plan for the reasons. */\n",
+                 plan->kernel, spec->target->arch, spec->kv_format->name);
+    gen_text_add(text, "#ifndef SMLA_CONFIG_CUH\n#define SMLA_CONFIG_CUH\n\n");
+    for (int32_t i = 0; i < plan->number_count; i++) {
+        const struct gen_number *number = &plan->numbers[i];
+        add_constant(text, number->name, "", number->value);
+        gen_text_add(text, " /* %s%sby the %s */\n", number->unit, number->unit[0] ? ", " : "",
+                     deciders[number->decided_by]);
+    }
+    for (int32_t i = 0; i < plan->region_count; i++) {
+        add_constant(text, plan->regions[i].name, "_OFFSET", plan->regions[i].offset_bytes);
+        gen_text_add(text, " /* bytes, by the plan: %s */\n", plan->regions[i].holds);
+    }
+    add_constant(text, "shared", "_BYTES", plan->variants[0].shared_bytes);
+    gen_text_add(text, " /* bytes, by the plan */\n\n#endif\n");
+}
+
+/* "%0, %1, … " in rows of eight. */
+static void add_operands(struct gen_text *text, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (i % 8 == 0)
+            gen_text_add(text, "        \"");
+        gen_text_add(text, "%%%d%s", i, i + 1 < count ? ", " : "");
+        if (i % 8 == 7)
+            gen_text_add(text, "\"\n");
+    }
+}
+
+static void add_constraints(struct gen_text *text, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        gen_text_add(text, "%s\"+f\"(d[%d])%s", i % 8 == 0 ? "          " : "", i,
+                     i + 1 == count ? "\n" : (i % 8 == 7 ? ",\n" : ", "));
+}
+
+static void add_wgmma(struct gen_text *text, const struct gen_wgmma *wgmma)
+{
+    int32_t count = wgmma->n / 2; /* fp32 accumulators a thread: 64 * n / 128 */
+    gen_text_add(text, "/* %s */\n", wgmma->used_for);
+    gen_text_add(text,
+                 "__device__ __forceinline__ void wgmma_m64n%dk16_b_%s(float (&d)[%d], u64 desc_a, u64 desc_b, "
+                 "int accumulate)\n{\n",
+                 wgmma->n, wgmma->b_is_mn_major ? "mn" : "k", count);
+    gen_text_add(text, "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %%%d, 0;\\n\"\n", count + 2);
+    gen_text_add(text, "        \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16 {\"\n", wgmma->n);
+    add_operands(text, count);
+    gen_text_add(text, "        \"}, %%%d, %%%d, p, 1, 1, 0, %d;\\n}\\n\"\n        :\n", count, count + 1,
+                 wgmma->b_is_mn_major);
+    add_constraints(text, count);
+    gen_text_add(text, "        : \"l\"(desc_a), \"l\"(desc_b), \"r\"(accumulate));\n}\n\n");
+}
+
+void gen_wgmma_print(const struct gen_plan *plan, struct gen_text *text)
+{
+    gen_text_add(
+        text,
+        "/* The wgmma shapes of %s. Generated.\n"
+        " * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by\n"
+        " * shared-memory descriptors; scale-a, scale-b 1; transpose of B as named: _b_k along K, _b_mn along N. */\n",
+        plan->kernel);
+    gen_text_add(text, "#ifndef SMLA_WGMMA_CUH\n#define SMLA_WGMMA_CUH\n\n#include \"types.cuh\"\n\n");
+    for (int32_t i = 0; i < plan->wgmma_count; i++)
+        add_wgmma(text, &plan->wgmmas[i]);
+    gen_text_add(text, "#endif\n");
+}

@@ -1,0 +1,70 @@
+#include "plan.h"
+
+#include <string.h>
+
+/* Names the targets that have a plan for the operator, so that a refusal says what would work. */
+static smla_status refuse_target(const struct gen_spec *spec, struct gen_refusal *refusal)
+{
+    char list[128] = "";
+    size_t count;
+    const struct gen_target *table = gen_target_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!table[i].prefill)
+            continue;
+        strncat(list, list[0] ? ", " : "", sizeof(list) - strlen(list) - 1);
+        strncat(list, table[i].name, sizeof(list) - strlen(list) - 1);
+    }
+    return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "target %s has no %s kernel yet; there is one for %s",
+                      spec->target->name, gen_op_name(spec->op), list);
+}
+
+smla_status gen_plan_make(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
+{
+    gen_plan_fn make = spec->op == SMLA_OP_PREFILL ? spec->target->prefill : spec->target->prefill_reference;
+    if (!make)
+        return refuse_target(spec, refusal);
+    memset(plan, 0, sizeof(*plan));
+    return make(spec, plan, refusal);
+}
+
+static const char *decider_name(enum gen_decider decider)
+{
+    static const char *const names[] = {"description", "target", "plan"};
+    return names[decider];
+}
+
+void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
+{
+    gen_text_add(text, "%s for %s: h_q %d, d_qk %d, d_v %d, kv %s\n", plan->kernel, spec->target->arch, spec->h_q,
+                 spec->d_qk, spec->d_v, spec->kv_format->name);
+    gen_text_add(text, "\nlaunches a call: %d\n", plan->launches);
+    for (int32_t i = 0; i < plan->variant_count; i++) {
+        const struct gen_variant *variant = &plan->variants[i];
+        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d query a block\n",
+                     variant->name, variant->entry, variant->threads, variant->shared_bytes,
+                     variant->queries_per_block);
+    }
+    gen_text_add(text, "alignment: query, kv and out at %d bytes, their strides multiples of %d elements\n",
+                 plan->pointer_alignment_bytes, plan->stride_alignment_elems);
+    gen_text_add(text, "\nnumbers\n");
+    for (int32_t i = 0; i < plan->number_count; i++) {
+        const struct gen_number *number = &plan->numbers[i];
+        gen_text_add(text, "  %-24s %7d %-9s %-11s %s\n", number->name, number->value, number->unit,
+                     decider_name(number->decided_by), number->reason);
+    }
+    if (plan->region_count)
+        gen_text_add(text, "\nshared memory\n");
+    for (int32_t i = 0; i < plan->region_count; i++) {
+        const struct gen_region *region = &plan->regions[i];
+        gen_text_add(text, "  %7d %7d  %-12s %s\n", region->offset_bytes, region->size_bytes, region->name,
+                     region->holds);
+    }
+    if (plan->wgmma_count)
+        gen_text_add(text, "\nmatrix instructions\n");
+    for (int32_t i = 0; i < plan->wgmma_count; i++) {
+        const struct gen_wgmma *wgmma = &plan->wgmmas[i];
+        gen_text_add(text, "  wgmma m64n%dk16 bf16, A in %s, B along %s: %s\n", wgmma->n,
+                     wgmma->a_in_registers ? "registers" : "shared memory", wgmma->b_is_mn_major ? "N" : "K",
+                     wgmma->used_for);
+    }
+}

@@ -1,0 +1,125 @@
+/* Plan of the sm_90 prefill kernel (templates/sm90_prefill.cu).
+ *
+ * One block computes one query token for 64 heads. Three warpgroups: one multiplies query by key and does the softmax,
+ * two multiply P by V, each for half of the output columns, and gather the same half of every key
+ * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). */
+#include <string.h>
+
+#include "plan.h"
+#include "prefill_params.h"
+
+enum {
+    TILE_COLUMNS = 64, /* bf16 columns of a 128-byte swizzled line */
+    BF16_BYTES = 2,
+    WARPGROUP_THREADS = 128
+};
+
+static void add_number(struct gen_plan *plan, const char *name, int32_t value, const char *unit,
+                       enum gen_decider decided_by, const char *reason)
+{
+    plan->numbers[plan->number_count++] = (struct gen_number){name, value, unit, decided_by, reason};
+}
+
+static int32_t number(const struct gen_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->number_count; i++)
+        if (strcmp(plan->numbers[i].name, name) == 0)
+            return plan->numbers[i].value;
+    return 0;
+}
+
+static void add_region(struct gen_plan *plan, const char *name, int32_t size_bytes, const char *holds)
+{
+    int32_t offset = 0;
+    if (plan->region_count) {
+        const struct gen_region *last = &plan->regions[plan->region_count - 1];
+        offset = last->offset_bytes + last->size_bytes;
+    }
+    plan->regions[plan->region_count++] = (struct gen_region){name, offset, size_bytes, holds};
+}
+
+static smla_status check_shape(const struct gen_spec *spec, struct gen_refusal *refusal)
+{
+    if (spec->h_q != 64)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "h_q %d: sm_90 prefill has 64 heads so far", spec->h_q);
+    if (spec->d_qk != 512)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d: sm_90 prefill has d_qk 512 so far", spec->d_qk);
+    if (spec->kv_format->value_type != GEN_VALUE_BF16)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "kv_format %s: sm_90 prefill reads bf16 so far",
+                          spec->kv_format->name);
+    if (spec->extra_kv_format)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "extra_kv_format %s: sm_90 prefill reads one cache so far",
+                          spec->extra_kv_format->name);
+    return SMLA_OK;
+}
+
+static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
+{
+    add_number(plan, "h_q", spec->h_q, "heads", GEN_BY_DESCRIPTION, "query heads");
+    add_number(plan, "d_qk", spec->d_qk, "elements", GEN_BY_DESCRIPTION, "width of query and key");
+    add_number(plan, "d_v", spec->d_v, "elements", GEN_BY_DESCRIPTION, "width of value: the key's first columns");
+    add_number(plan, "block_heads", 64, "heads", GEN_BY_TARGET, "M of wgmma");
+    add_number(plan, "block_keys", 64, "keys", GEN_BY_PLAN, "N of query.key; one bit of a 64-bit validity mask a key");
+    add_number(plan, "key_slots", 2, "slots", GEN_BY_PLAN,
+               "key blocks in flight; a third does not fit beside the query");
+    add_number(plan, "probability_slots", 2, "slots", GEN_BY_PLAN,
+               "softmax of a block runs beside P.V of the one before");
+    add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
+               "64 x 512 fp32 is 256 registers a thread of one: two halves");
+    add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,
+               "columns of out an output warpgroup holds");
+    add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
+    add_number(plan, "softmax_registers", 152, "registers", GEN_BY_PLAN, "32 logits and addresses; gives 16 away");
+    add_number(plan, "output_registers", 176, "registers", GEN_BY_PLAN, "128 accumulators; 152 + 2 x 176 = 3 x 168");
+    add_number(plan, "rescale_threshold_log2", 8, "log2", GEN_BY_PLAN,
+               "out is rescaled only when the maximum grew by more: P stays below 2^8");
+}
+
+static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
+{
+    int32_t heads = number(plan, "block_heads"), keys = number(plan, "block_keys");
+    add_region(plan, "query", heads * spec->d_qk * BF16_BYTES, "query, tiles of 64 columns; at the end out");
+    add_region(plan, "key", number(plan, "key_slots") * keys * spec->d_qk * BF16_BYTES,
+               "key slots, tiles of 64 columns");
+    add_region(plan, "probability", number(plan, "probability_slots") * heads * keys * BF16_BYTES, "P as bf16");
+    add_region(plan, "row_scale", number(plan, "probability_slots") * heads * 4, "factor for out before a block's P.V");
+    add_region(plan, "out_scale", heads * 4, "factor for out at the end");
+    add_region(plan, "barriers", number(plan, "key_slots") * number(plan, "output_warpgroups") * 8,
+               "key_full: an mbarrier for each half of each key slot");
+}
+
+static smla_status add_variant(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
+{
+    const struct gen_region *last = &plan->regions[plan->region_count - 1];
+    int32_t shared_bytes = last->offset_bytes + last->size_bytes;
+    if (shared_bytes > spec->target->shared_bytes)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d needs %d bytes of shared memory, %s has %d",
+                          spec->d_qk, shared_bytes, spec->target->name, spec->target->shared_bytes);
+    plan->variants[plan->variant_count++] = (struct gen_variant){.name = "sm90_prefill_h64_d512",
+                                                                 .entry = "smla_sm90_prefill",
+                                                                 .threads = number(plan, "threads"),
+                                                                 .shared_bytes = shared_bytes,
+                                                                 .queries_per_block = 1};
+    return SMLA_OK;
+}
+
+smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
+{
+    smla_status status = check_shape(spec, refusal);
+    if (status != SMLA_OK)
+        return status;
+    plan->family = spec->target->family;
+    plan->kernel = "sm90_prefill";
+    plan->template_name = "sm90_prefill.cu";
+    plan->launches = 1;
+    plan->pointer_alignment_bytes = 16;
+    plan->stride_alignment_elems = 16 / BF16_BYTES;
+    plan->param_bytes = (int32_t)sizeof(struct smla_prefill_params);
+    add_numbers(spec, plan);
+    add_regions(spec, plan);
+    plan->wgmmas[plan->wgmma_count++] =
+        (struct gen_wgmma){.n = number(plan, "block_keys"), .b_is_mn_major = 0, .used_for = "logits = query . key^T"};
+    plan->wgmmas[plan->wgmma_count++] =
+        (struct gen_wgmma){.n = number(plan, "output_columns"), .b_is_mn_major = 1, .used_for = "out += P . V"};
+    return add_variant(spec, plan, refusal);
+}

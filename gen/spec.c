@@ -1,0 +1,105 @@
+#include "spec.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+
+smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(refusal->text, sizeof(refusal->text), format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *gen_op_name(uint32_t op)
+{
+    switch (op) {
+    case SMLA_OP_PREFILL:
+        return "prefill";
+    case SMLA_OP_PREFILL_REFERENCE:
+        return "prefill_reference";
+    default:
+        return NULL;
+    }
+}
+
+static smla_status refuse_kv_format(struct gen_refusal *refusal, const char *name)
+{
+    char known[256] = "";
+    size_t count;
+    const struct gen_kv_format *table = gen_kv_format_table(&count);
+    for (size_t i = 0, used = 0; i < count && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", table[i].name);
+    return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "kv_format \"%.40s\" is not a preset; the presets are %s",
+                      name, known);
+}
+
+static smla_status find_kv_format(const char *name, int32_t d_qk, const struct gen_kv_format **out,
+                                  struct gen_refusal *refusal)
+{
+    const struct gen_kv_format *format = gen_kv_format_find(name);
+    if (!format)
+        return refuse_kv_format(refusal, name);
+    if (d_qk != format->d_qk[0] && (format->d_qk[1] == 0 || d_qk != format->d_qk[1]))
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "kv_format %s holds keys of d_qk %d%s, not %d", format->name,
+                          format->d_qk[0], format->d_qk[1] ? " or 576" : "", d_qk);
+    *out = format;
+    return SMLA_OK;
+}
+
+static smla_status find_target(const smla_kernel_desc *desc, const struct gen_target **out, struct gen_refusal *refusal)
+{
+    if (!desc->target)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
+                          "no target: name one (90, 90a, 100, 100a, 100f, 103, 103a, 103f) or call with a device");
+    *out = gen_target_find(desc->target);
+    if (!*out)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
+                          "target \"%.20s\" is not known; the targets are 90, 90a, 100, 100a, 100f, 103, 103a, 103f",
+                          desc->target);
+    return SMLA_OK;
+}
+
+static smla_status check_dims(const smla_kernel_desc *desc, struct gen_refusal *refusal)
+{
+    if (desc->h_q < 1 || desc->h_q > 128)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "h_q %d: query heads are 1 to 128", desc->h_q);
+    if (desc->d_qk != 512 && desc->d_qk != 576)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d: the operator has 512 or 576", desc->d_qk);
+    if (desc->d_v != 0 && desc->d_v != 512)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_v %d: the operator has 512", desc->d_v);
+    return SMLA_OK;
+}
+
+smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_spec *spec,
+                          struct gen_refusal *refusal)
+{
+    struct gen_spec made = {.op = desc->op, .h_q = desc->h_q, .d_qk = desc->d_qk, .target = target};
+    if (!gen_op_name(desc->op))
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
+                          "op %u is not known; there are prefill (%d) and "
+                          "prefill_reference (%d)",
+                          desc->op, SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE);
+    smla_status status = check_dims(desc, refusal);
+    if (status != SMLA_OK)
+        return status;
+    if (desc->flags || desc->reserved)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "flags 0x%x: no kernel flag is defined, use 0",
+                          desc->flags | desc->reserved);
+    if (desc->batch_invariant > 1)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant %u: 0 or 1", desc->batch_invariant);
+    made.d_v = 512;
+    made.batch_invariant = desc->batch_invariant == 1;
+    status = find_kv_format(desc->kv_format ? desc->kv_format : "bf16", desc->d_qk, &made.kv_format, refusal);
+    if (status == SMLA_OK && desc->extra_kv_format)
+        status = find_kv_format(desc->extra_kv_format, desc->d_qk, &made.extra_kv_format, refusal);
+    if (status == SMLA_OK && !target)
+        status = find_target(desc, &made.target, refusal);
+    if (status == SMLA_OK)
+        *spec = made;
+    return status;
+}

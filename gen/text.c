@@ -1,0 +1,62 @@
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void fail(struct gen_text *text)
+{
+    free(text->bytes);
+    *text = (struct gen_text){.failed = true};
+}
+
+/* Makes room for `extra` more bytes and the NUL. */
+static bool reserve(struct gen_text *text, size_t extra)
+{
+    if (text->failed)
+        return false;
+    size_t needed = text->size + extra + 1;
+    if (needed <= text->capacity)
+        return true;
+    size_t capacity = text->capacity ? text->capacity : 4096;
+    while (capacity < needed)
+        capacity *= 2;
+    char *bytes = realloc(text->bytes, capacity);
+    if (!bytes) {
+        fail(text);
+        return false;
+    }
+    text->bytes = bytes;
+    text->capacity = capacity;
+    return true;
+}
+
+void gen_text_add(struct gen_text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (size < 0 || !reserve(text, (size_t)size))
+        return;
+    va_start(arguments, format);
+    vsnprintf(text->bytes + text->size, (size_t)size + 1, format, arguments);
+    va_end(arguments);
+    text->size += (size_t)size;
+}
+
+void gen_text_add_bytes(struct gen_text *text, const char *bytes, size_t size)
+{
+    if (!reserve(text, size))
+        return;
+    memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+    text->bytes[text->size] = '\0';
+}
+
+void gen_text_free(struct gen_text *text)
+{
+    free(text->bytes);
+    *text = (struct gen_text){0};
+}
