@@ -1,5 +1,6 @@
 # Shell functions of tools/setup, try, test and gpu-bundle. Sourced with the repository's root as $root.
 # shellcheck shell=bash
+: "${root:?}"
 # shellcheck source=tools/versions
 . "$root/tools/versions"
 
