@@ -1,0 +1,183 @@
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "bf16.h"
+
+/* The call with every default filled in. */
+struct problem {
+    smla_prefill_args args;
+    int64_t h_q;
+    int64_t d_qk;
+    int64_t d_v;
+};
+
+/* The valid keys of one query: rows of kv, and room for a logit each. */
+struct keys {
+    const uint16_t **rows;
+    double *logits;
+    int64_t count;
+};
+
+static int64_t stride_or(int64_t stride, int64_t contiguous)
+{
+    return stride == 0 ? contiguous : stride;
+}
+
+static struct problem fill_defaults(const smla_kernel_desc *shape, const smla_prefill_args *args)
+{
+    struct problem p = {*args, shape->h_q, shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v};
+    p.args.query_stride_head = stride_or(args->query_stride_head, p.d_qk);
+    p.args.query_stride_token = stride_or(args->query_stride_token, p.args.query_stride_head * p.h_q);
+    p.args.kv_stride_token = stride_or(args->kv_stride_token, p.d_qk);
+    p.args.indices_stride_token = stride_or(args->indices_stride_token, args->topk);
+    p.args.topk_length_stride = stride_or(args->topk_length_stride, 1);
+    return p;
+}
+
+/* Valid: position < length, 0 <= index < s_kv. Duplicates count. */
+static void select_keys(const struct problem *p, int64_t token, struct keys *keys)
+{
+    const int32_t *list = p->args.indices + token * p->args.indices_stride_token;
+    int64_t length = p->args.topk;
+    if (p->args.topk_length != NULL && p->args.topk_length[token * p->args.topk_length_stride] < length)
+        length = p->args.topk_length[token * p->args.topk_length_stride];
+    keys->count = 0;
+    for (int64_t j = 0; j < length; j++)
+        if (list[j] >= 0 && list[j] < p->args.s_kv)
+            keys->rows[keys->count++] = (const uint16_t *)p->args.kv + list[j] * p->args.kv_stride_token;
+}
+
+/* q.k; *sum_abs receives the sum of |q k|. */
+static double dot(const uint16_t *query, const uint16_t *key, int64_t d_qk, double *sum_abs)
+{
+    double sum = 0;
+    *sum_abs = 0;
+    for (int64_t d = 0; d < d_qk; d++) {
+        const double product = (double)bf16_to_float(query[d]) * (double)bf16_to_float(key[d]);
+        sum += product;
+        *sum_abs += fabs(product);
+    }
+    return sum;
+}
+
+/* Fills keys->logits. Returns the largest, -inf when there is none, NaN when one is NaN. */
+static double compute_logits(const struct problem *p, const uint16_t *query, struct keys *keys, double *logit_abs)
+{
+    const double scale = (double)p->args.sm_scale;
+    double max = -INFINITY;
+    *logit_abs = 0;
+    for (int64_t j = 0; j < keys->count; j++) {
+        double sum_abs;
+        keys->logits[j] = scale * dot(query, keys->rows[j], p->d_qk, &sum_abs);
+        if (keys->logits[j] > max) {
+            max = keys->logits[j];
+            *logit_abs = fabs(scale) * sum_abs;
+        }
+    }
+    for (int64_t j = 0; j < keys->count; j++)
+        if (isnan(keys->logits[j]))
+            return NAN;
+    return max;
+}
+
+/* The lse that is returned, from the plain one (natural, no sink; -inf when nothing contributes). */
+static double finish_lse(const struct problem *p, double lse, double sink)
+{
+    const bool with_sink = (p->args.lse_flags & SMLA_LSE_WITH_SINK) != 0 && p->args.attn_sink != NULL;
+    const bool empty = lse == -INFINITY;
+    if (with_sink)
+        lse = empty || sink == INFINITY ? sink : lse + log1p(exp(sink - lse));
+    else if (empty)
+        return (p->args.lse_flags & SMLA_LSE_EMPTY_NEGATIVE) != 0 ? -INFINITY : INFINITY;
+    return (p->args.lse_flags & SMLA_LSE_BASE_2) != 0 ? lse / log(2.0) : lse;
+}
+
+/* out = sum of p v; nothing is added for a row without weight, so it stays 0. */
+static void accumulate(const struct problem *p, const struct keys *keys, double max, double denominator, double *out,
+                       double *out_abs)
+{
+    for (int64_t d = 0; d < p->d_v; d++)
+        out[d] = out_abs[d] = 0;
+    for (int64_t j = 0; j < keys->count; j++) {
+        const double weight = exp(keys->logits[j] - max) / denominator;
+        for (int64_t d = 0; d < p->d_v; d++) {
+            const double value = (double)bf16_to_float(keys->rows[j][d]);
+            out[d] += weight * value;
+            out_abs[d] += weight * fabs(value);
+        }
+    }
+}
+
+/* One head of one query; row counts them. */
+static void attend(const struct problem *p, int64_t row, const uint16_t *query, double sink, struct keys *keys,
+                   struct reference_result *result)
+{
+    double *out = result->out + row * p->d_v;
+    double max = compute_logits(p, query, keys, &result->logit_abs[row]);
+    if (isnan(sink))
+        max = NAN; /* counts as a NaN in the head */
+    double sum = 0;
+    for (int64_t j = 0; j < keys->count; j++)
+        sum += exp(keys->logits[j] - max);
+    if (keys->count == 0 || max == -INFINITY) /* no key, or none with any weight */
+        sum = 0;
+    if (isnan(max)) {
+        for (int64_t d = 0; d < p->d_v; d++)
+            out[d] = result->out_abs[row * p->d_v + d] = NAN;
+        result->lse[row] = NAN;
+    } else if (sum == 0) {
+        result->lse[row] = finish_lse(p, -INFINITY, sink);
+    } else {
+        accumulate(p, keys, max, sum + exp(sink - max), out, result->out_abs + row * p->d_v);
+        result->lse[row] = finish_lse(p, max + log(sum), sink);
+    }
+    result->max_logits[row] = max;
+}
+
+static bool allocate(const struct problem *p, struct reference_result *result, struct keys *keys)
+{
+    const size_t rows = (size_t)(p->args.s_q * p->h_q);
+    const size_t elems = rows * (size_t)p->d_v;
+    const size_t topk = (size_t)p->args.topk;
+    *result = (struct reference_result){.out = calloc(elems + 1, sizeof(double)),
+                                        .lse = calloc(rows + 1, sizeof(double)),
+                                        .max_logits = calloc(rows + 1, sizeof(double)),
+                                        .out_abs = calloc(elems + 1, sizeof(double)),
+                                        .logit_abs = calloc(rows + 1, sizeof(double))};
+    *keys = (struct keys){calloc(topk + 1, sizeof *keys->rows), calloc(topk + 1, sizeof(double)), 0};
+    return result->out != NULL && result->lse != NULL && result->max_logits != NULL && result->out_abs != NULL &&
+           result->logit_abs != NULL && keys->rows != NULL && keys->logits != NULL;
+}
+
+bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *args, struct reference_result *result)
+{
+    const struct problem p = fill_defaults(shape, args);
+    struct keys keys;
+    const bool ok = allocate(&p, result, &keys);
+    for (int64_t token = 0; ok && token < args->s_q; token++) {
+        select_keys(&p, token, &keys);
+        for (int64_t head = 0; head < p.h_q; head++) {
+            const uint16_t *query =
+                (const uint16_t *)args->query + token * p.args.query_stride_token + head * p.args.query_stride_head;
+            const double sink = args->attn_sink == NULL ? -INFINITY : (double)args->attn_sink[head];
+            attend(&p, token * p.h_q + head, query, sink, &keys, result);
+        }
+    }
+    free(keys.rows);
+    free(keys.logits);
+    if (!ok)
+        reference_free(result);
+    return ok;
+}
+
+void reference_free(struct reference_result *result)
+{
+    free(result->out);
+    free(result->lse);
+    free(result->max_logits);
+    free(result->out_abs);
+    free(result->logit_abs);
+    *result = (struct reference_result){0};
+}
