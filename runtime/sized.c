@@ -1,21 +1,12 @@
 #include "sized.h"
 
-#include <stdbool.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "error.h"
 
 /* No struct of this library comes near: a larger size is an uninitialised field, not a newer caller. */
 enum { MAX_STRUCT_SIZE = 1 << 16 };
-
-static bool all_zero(const uint8_t *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] != 0)
-            return false;
-    }
-    return true;
-}
 
 /* Checks the caller's struct; *common receives how many bytes both sides know. */
 static smla_status sized_check(const void *given, size_t full_size, const char *what, size_t *common)
@@ -29,7 +20,7 @@ static smla_status sized_check(const void *given, size_t full_size, const char *
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
                        "%s has struct_size %u: set it to sizeof of the struct (%zu here) and zero the rest", what,
                        (unsigned)size, full_size);
-    if (size > full_size && !all_zero((const uint8_t *)given + full_size, size - full_size))
+    if (size > full_size && !rt_all_zero((const uint8_t *)given + full_size, size - full_size))
         return rt_fail(SMLA_ERROR_UNSUPPORTED,
                        "%s has %u bytes and sets a field past the %zu that this smla knows: use a newer smla, or leave "
                        "that field zero",
