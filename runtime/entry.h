@@ -21,22 +21,27 @@ struct rt_entry_info {
     char description[256];  /* canonical text of the spec, for people */
 };
 
-/* An entry in memory. `payload` points into `file` when read, and is owned by it. */
+/* An entry in memory: `file` owns everything, payload and log point into it. */
 struct rt_entry {
     struct rt_entry_info info;
     const uint8_t *payload;
     size_t payload_size;
-    char *log; /* the compiler's report, NUL-terminated, or NULL */
+    const char *log; /* the compiler's report, NUL-terminated, or NULL; points into `file` too */
     uint8_t *file;
     size_t file_size;
 };
 
-/* Builds the file's bytes from info, payload and log. The result owns `file`; free with rt_entry_free. */
+/* Larger files are no entries. */
+enum { RT_ENTRY_MAX_BYTES = 64 << 20 };
+
+/* Builds the file's bytes from info, payload and log (may be NULL; cut to 64 KiB). The result owns `file`; free with
+ * rt_entry_free. The payload is not checked: whoever compiled it has done so. On failure *out is untouched. */
 smla_status rt_entry_write(const struct rt_entry_info *info, const void *payload, size_t payload_size, const char *log,
                            struct rt_entry *out);
 
 /* Reads and verifies whole-file bytes: lengths, digests, key, then the payload (ELF and target note for a cubin, a
- * NUL-terminated text with the right .target for PTX). Takes ownership of `file` (malloc'd) in every case.
+ * NUL-terminated text with the right .target for PTX). Takes ownership of `file` (malloc'd) in every case: on false it
+ * is freed and *out untouched.
  * wanted: NULL accepts any key. Returns false with a sentence in why[] when anything is wrong. */
 bool rt_entry_read(uint8_t *file, size_t file_size, const struct rt_key *wanted, struct rt_entry *out, char why[256]);
 
