@@ -1,3 +1,3 @@
 # What the cache is made of, and the error and log that everything in the runtime reports through.
 target_sources(smla_runtime PRIVATE
-  error.c log.c sized.c)
+  error.c log.c sized.c why.c digest.c key.c cubin_check.c ptx_check.c entry.c)
