@@ -1,1 +1,133 @@
-/* */
+/* One wrapper for each PTX instruction the sm_90 kernels use, PTX's own name with underscores.
+ * Section numbers: PTX ISA 9.2. Shared-memory addresses are 32-bit, of the shared::cta window. */
+#ifndef SMLA_PTX_SM90_CUH
+#define SMLA_PTX_SM90_CUH
+
+#include "types.cuh"
+
+/* ---- Addresses and registers ---- */
+
+/* 9.7.9.20 cvta */
+__device__ __forceinline__ u32 shared_address(const void *pointer)
+{
+    u64 address;
+    asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+    return (u32)address;
+}
+
+/* 9.7.19.5 setmaxnreg: every warp of the warpgroup executes it. */
+template <int REGISTERS> __device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+template <int REGISTERS> __device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+/* ---- Barriers ---- */
+
+/* 9.7.13.1 barrier.cta: `threads` counts those that sync and those that arrive. */
+__device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
+{
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+/* 9.7.13.15.9 mbarrier.init */
+__device__ __forceinline__ void mbarrier_init(u32 mbarrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(mbarrier), "r"(arrivals) : "memory");
+}
+
+/* 9.7.13.15.16 mbarrier.try_wait: waits until the phase of this parity has completed. */
+__device__ __forceinline__ void mbarrier_wait(u32 mbarrier, u32 parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "WAIT:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra WAIT;\n"
+                 "}\n" ::"r"(mbarrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* 9.7.13.4 fence.proxy.async: orders generic accesses before it and async-proxy accesses (wgmma) after it. */
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- Copies ---- */
+
+/* 9.7.9.25.3.1 cp.async: 16 bytes; those past `source_bytes` (0 or 16) are written as zeros and not read. */
+__device__ __forceinline__ void cp_async_16(u32 destination, const void *source, u32 source_bytes)
+{
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(destination), "l"(source),
+                 "r"(source_bytes)
+                 : "memory");
+}
+
+/* 9.7.9.25.3.3 cp.async.wait_all: this thread's copies have been written. */
+__device__ __forceinline__ void cp_async_wait_all()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* 9.7.13.15.15 cp.async.mbarrier.arrive.noinc: arrives when this thread's copies so far have been written. */
+__device__ __forceinline__ void cp_async_mbarrier_arrive(u32 mbarrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(mbarrier) : "memory");
+}
+
+/* 9.7.14.5.16 stmatrix: four 8x8 matrices of 16 bits; lane i gives the address of row i % 8 of matrix i / 8. */
+__device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
+                 "r"(c), "r"(d)
+                 : "memory");
+}
+
+/* ---- wgmma ---- */
+
+/* 9.7.15.7.1 wgmma.fence: orders this warpgroup's register accesses before its next wgmma. */
+__device__ __forceinline__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/* 9.7.15.7.2 */
+__device__ __forceinline__ void wgmma_commit_group()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* 9.7.15.7.3: at most PENDING groups are still running afterwards. */
+template <int PENDING> __device__ __forceinline__ void wgmma_wait_group()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+/* 9.7.15.5.1.2.2 matrix descriptor, 128-byte swizzle:
+ *   bits 0-13 address / 16 · 16-29 leading byte offset / 16 · 32-45 stride byte offset / 16 · 62-63 = 1, 128B swizzle.
+ * K-major: stride = bytes between groups of 8 rows; the leading offset is not used.
+ * MN-major: leading = bytes between tiles of 64 columns; stride = bytes between groups of 8 keys. */
+__device__ __forceinline__ u64 wgmma_descriptor(u32 address, u32 leading_bytes, u32 stride_bytes)
+{
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(leading_bytes >> 4) << 16 | (u64)(stride_bytes >> 4) << 32 |
+           (u64)1 << 62;
+}
+
+/* Advances a descriptor's address. */
+__device__ __forceinline__ u64 wgmma_descriptor_plus(u64 descriptor, u32 bytes)
+{
+    return descriptor + (bytes >> 4);
+}
+
+#endif

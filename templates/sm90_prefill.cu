@@ -1,1 +1,481 @@
-/* */
+/* Sparse MLA prefill for sm_90, bf16.
+ *
+ *   logit[h, j] = sm_scale * sum_d query[h, d] * kv[indices[j], d]        over the valid entries j of the list
+ *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (sum_j exp(logit[h, j]) + exp(attn_sink[h]))
+ *
+ * in base 2, one pass over the list in blocks of 64 keys, with the largest logit so far as reference (online softmax).
+ * One block of threads computes one query token, all 64 heads:
+ *
+ *   query   [64 heads, d_qk]      read once into shared memory
+ *   key     [64 keys, d_qk]       gathered by index into one of two slots, zeros where the entry is invalid;
+ *                                 the same bytes are K (along d) and V (along keys)
+ *   P       [64 heads, 64 keys]   bf16, through one of two slots from the softmax warpgroup to the output warpgroups
+ *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
+ *
+ * Shared-memory tiles are 64 rows of 128 bytes with the 128-byte swizzle: 16-byte chunk c of row r lies at c ^ (r % 8). */
+#include "smla_config.cuh"
+#include "types.cuh"
+#include "math.cuh"
+#include "ptx_sm90.cuh"
+#include "smla_wgmma.cuh"
+#include "prefill_params.h"
+
+static constexpr int HEADS = SMLA_BLOCK_HEADS;
+static constexpr int KEYS = SMLA_BLOCK_KEYS;
+static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
+static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
+static constexpr int OUTPUT_WARPGROUPS = SMLA_OUTPUT_WARPGROUPS;
+static constexpr int OUTPUT_COLUMNS = SMLA_OUTPUT_COLUMNS;
+
+static constexpr int WARPGROUP = 128;              /* threads */
+static constexpr int TILE_COLUMNS = 64;            /* 128 bytes of bf16 */
+static constexpr int ROW_BYTES = 128;              /* of a tile */
+static constexpr int SWIZZLE_BYTES = 8 * ROW_BYTES; /* after so many bytes the swizzle repeats */
+static constexpr int TILE_BYTES = 64 * ROW_BYTES;
+static constexpr int CHUNK_ELEMS = 8; /* of 16 bytes */
+static constexpr int KEY_TILES = SMLA_D_QK / TILE_COLUMNS;
+static constexpr int HALF_TILES = OUTPUT_COLUMNS / TILE_COLUMNS;
+static constexpr int WGMMA_K = 16;
+
+static_assert(HEADS == 64 && KEYS == 64, "tiles have 64 rows");
+static_assert(SMLA_H_Q == HEADS, "one block computes all heads");
+static_assert(SMLA_D_V == OUTPUT_WARPGROUPS * OUTPUT_COLUMNS && SMLA_D_QK == SMLA_D_V, "halves cover every column");
+static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
+
+/* ---- Memory ------------------------------------------------------------------------------------------------- */
+
+struct block_memory {
+    u8 query[KEY_TILES][TILE_BYTES]; /* when the last logits are done: out, bf16 */
+    u8 key[KEY_SLOTS][KEY_TILES][TILE_BYTES];
+    u8 probability[P_SLOTS][TILE_BYTES];
+    float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the slot's P . V */
+    float out_scale[HEADS];          /* and by it at the end */
+    u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
+};
+
+static_assert(__builtin_offsetof(block_memory, query) == SMLA_QUERY_OFFSET, "as planned");
+static_assert(__builtin_offsetof(block_memory, key) == SMLA_KEY_OFFSET, "as planned");
+static_assert(__builtin_offsetof(block_memory, probability) == SMLA_PROBABILITY_OFFSET, "as planned");
+static_assert(__builtin_offsetof(block_memory, row_scale) == SMLA_ROW_SCALE_OFFSET, "as planned");
+static_assert(__builtin_offsetof(block_memory, out_scale) == SMLA_OUT_SCALE_OFFSET, "as planned");
+static_assert(__builtin_offsetof(block_memory, key_full) == SMLA_BARRIERS_OFFSET, "as planned");
+static_assert(sizeof(block_memory) == SMLA_SHARED_BYTES, "as planned");
+
+/* ---- Barriers ----------------------------------------------------------------------------------------------- */
+
+/* For each block i of keys, slot = i % 2:
+ *
+ *   output warpgroup  --key_full[slot][half]-->  softmax   the half's 128 threads arrive when their copies are written
+ *   softmax           --P_READY + slot------->   output    P and row_scale are stored; the logits of i have read the key
+ *   output            --P_FREE + slot-------->   softmax   P . V of i is done: P and row_scale may be overwritten
+ *   output            --HALF_READ + half----->   itself    all warps have read the key half: block i + 2 may be gathered
+ *
+ * key_full are mbarriers, phase (i / 2) % 2. The others are named barriers. P_READY and P_FREE count both sides. */
+enum named_barrier {
+    SETUP = 0,           /* all */
+    P_READY = 1,         /* + slot */
+    P_FREE = 3,          /* + slot */
+    HALF_READ = 5,       /* + half; at the end: the half of out is staged */
+    QUERY_READY = 7,     /* softmax warpgroup */
+    OUT_SCALE_READY = 8, /* softmax arrives, output waits */
+};
+
+/* ---- One block's work --------------------------------------------------------------------------------------- */
+
+struct work {
+    const smla_prefill_params &params;
+    block_memory &memory;
+    i64 token;
+    i32 length;      /* entries of the list that count */
+    i32 block_count; /* of keys */
+};
+
+/* A lane's rows in an accumulator: 16 warp + lane / 4, and 8 further. PTX ISA 9.7.15.5.1.1.1, matrix D. */
+struct lane_rows {
+    int lane;
+    int warp; /* in the warpgroup */
+    int low;
+};
+
+__device__ __forceinline__ lane_rows my_rows()
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
+    return {lane, warp, 16 * warp + lane / 4};
+}
+
+__device__ __forceinline__ u32 swizzled(int row, int chunk)
+{
+    return row * ROW_BYTES + ((chunk ^ (row % 8)) * 16);
+}
+
+/* ---- Role: output ------------------------------------------------------------------------------------------- */
+
+/* The rows of a block that a thread copies: eight threads a row, 16 rows at once, four turns. */
+static constexpr int COPY_ROWS = WARPGROUP / 8;
+static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
+
+/* Reads this thread's indices of a block; -1 where the entry is invalid. */
+__device__ __forceinline__ void load_indices(const work &w, const i32 *list, int block, i32 (&index)[COPY_TURNS])
+{
+    int row = threadIdx.x % WARPGROUP / 8;
+#pragma unroll
+    for (int turn = 0; turn < COPY_TURNS; turn++) {
+        i32 position = block * KEYS + turn * COPY_ROWS + row;
+        i32 read = position < w.length ? list[position] : -1;
+        index[turn] = (u32)read < w.params.s_kv ? read : -1;
+    }
+}
+
+/* Gathers this warpgroup's half of the columns of a block's keys; zeros for invalid entries, which are not read. */
+__device__ __forceinline__ void gather_half(const work &w, int half, int slot, const i32 (&index)[COPY_TURNS])
+{
+    int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
+    u32 tile = shared_address(w.memory.key[slot][half * HALF_TILES]) + swizzled(row, chunk);
+    const u16 *column = (const u16 *)w.params.kv + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
+#pragma unroll
+    for (int turn = 0; turn < COPY_TURNS; turn++) {
+        bool valid = index[turn] >= 0;
+        /* an address that may be formed, whatever kv is, when nothing is read */
+        const u16 *source = valid ? column + index[turn] * w.params.kv_stride_token : (const u16 *)w.params.query;
+#pragma unroll
+        for (int i = 0; i < HALF_TILES; i++)
+            cp_async_16(tile + i * TILE_BYTES + turn * COPY_ROWS * ROW_BYTES,
+                        valid ? source + i * TILE_COLUMNS : source, valid ? 16 : 0);
+    }
+    cp_async_mbarrier_arrive(shared_address(&w.memory.key_full[slot][half]));
+}
+
+/* out *= row_scale, where any row of the warp asks for it. */
+__device__ __forceinline__ void rescale_out(const work &w, int slot, float (&out)[OUTPUT_COLUMNS / 2])
+{
+    lane_rows rows = my_rows();
+    float low = w.memory.row_scale[slot][rows.low], high = w.memory.row_scale[slot][rows.low + 8];
+    if (!__any_sync(0xffffffff, low != 1.0f || high != 1.0f))
+        return;
+#pragma unroll
+    for (int i = 0; i < OUTPUT_COLUMNS / 2; i += 4) {
+        out[i] *= low;
+        out[i + 1] *= low;
+        out[i + 2] *= high;
+        out[i + 3] *= high;
+    }
+}
+
+/* out += P . V of one block, this half's columns. */
+__device__ __forceinline__ void multiply_values(const work &w, int half, int slot, float (&out)[OUTPUT_COLUMNS / 2])
+{
+    u64 p = wgmma_descriptor(shared_address(w.memory.probability[slot]), 0, SWIZZLE_BYTES);
+    u64 v = wgmma_descriptor(shared_address(w.memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < KEYS; k += WGMMA_K)
+        wgmma_m64n256k16_b_mn(out, wgmma_descriptor_plus(p, k * 2), wgmma_descriptor_plus(v, k * ROW_BYTES), 1);
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+}
+
+/* Multiplies by out_scale, rounds to bf16 and stores this half of out by way of the query's shared memory. */
+__device__ __forceinline__ void store_out(const work &w, int half, float (&out)[OUTPUT_COLUMNS / 2])
+{
+    lane_rows rows = my_rows();
+    float low = w.memory.out_scale[rows.low], high = w.memory.out_scale[rows.low + 8];
+    u8 *staged = w.memory.query[half * HALF_TILES];
+
+    /* Stage: matrix m of a store is rows 8 (m % 2), chunk m / 2 of 16 columns. */
+    int row = 16 * rows.warp + rows.lane % 16;
+#pragma unroll
+    for (int column = 0; column < OUTPUT_COLUMNS; column += 16) {
+        float *d = out + column / 2;
+        int chunk = column % TILE_COLUMNS / CHUNK_ELEMS + rows.lane / 16;
+        stmatrix_x4(shared_address(staged) + column / TILE_COLUMNS * TILE_BYTES + swizzled(row, chunk),
+                    pack_bf16(d[0] * low, d[1] * low), pack_bf16(d[2] * high, d[3] * high),
+                    pack_bf16(d[4] * low, d[5] * low), pack_bf16(d[6] * high, d[7] * high));
+    }
+    named_barrier_sync(HALF_READ + half, WARPGROUP);
+
+    /* Store: a warp writes a row's half, 16 bytes a lane. */
+    u16 *destination = (u16 *)w.params.out + w.token * w.params.out_stride_token + half * OUTPUT_COLUMNS;
+    for (int head = rows.warp; head < HEADS; head += WARPGROUP / 32) {
+        int chunk = rows.lane;
+        const u8 *source = staged + chunk / 8 * TILE_BYTES + swizzled(head, chunk % 8);
+        *(uint4 *)(destination + head * w.params.out_stride_head + chunk * CHUNK_ELEMS) = *(const uint4 *)source;
+    }
+}
+
+__device__ __forceinline__ void output_role(const work &w, int half)
+{
+    const i32 *list = w.params.indices + w.token * w.params.indices_stride_token;
+    i32 index[COPY_TURNS];
+    float out[OUTPUT_COLUMNS / 2] = {};
+
+    for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+        load_indices(w, list, block, index);
+        gather_half(w, half, block, index);
+    }
+    for (int block = 0; block < w.block_count; block++) {
+        int slot = block % KEY_SLOTS;
+        bool more = block + KEY_SLOTS < w.block_count;
+        if (more)
+            load_indices(w, list, block + KEY_SLOTS, index);
+
+        /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
+        named_barrier_sync(P_READY + slot, SMLA_THREADS);
+        rescale_out(w, slot, out);
+        multiply_values(w, half, slot, out);
+        named_barrier_arrive(P_FREE + slot, SMLA_THREADS);
+
+        /* Refill the slot. */
+        if (more) {
+            named_barrier_sync(HALF_READ + half, WARPGROUP);
+            gather_half(w, half, slot, index);
+        }
+    }
+    named_barrier_sync(OUT_SCALE_READY, SMLA_THREADS);
+    store_out(w, half, out);
+}
+
+/* ---- Role: softmax ------------------------------------------------------------------------------------------ */
+
+/* The running state of a lane's two rows, in units of base-2 logits. */
+struct softmax_state {
+    float max[2];       /* the largest logit so far; -inf before the first key, NaN after a NaN */
+    float reference[2]; /* what exponents are relative to: lags behind max by at most the threshold */
+    float sum[2];       /* of 2^(logit - reference), this lane's columns */
+};
+
+/* Reads the query into shared memory. */
+__device__ __forceinline__ void load_query(const work &w)
+{
+    const u16 *query = (const u16 *)w.params.query + w.token * w.params.query_stride_token;
+    int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
+    for (int head = row; head < HEADS; head += COPY_ROWS)
+#pragma unroll
+        for (int tile = 0; tile < KEY_TILES; tile++)
+            cp_async_16(shared_address(w.memory.query[tile]) + swizzled(head, chunk),
+                        query + head * w.params.query_stride_head + tile * TILE_COLUMNS + chunk * CHUNK_ELEMS, 16);
+    cp_async_wait_all();
+    fence_proxy_async();
+    named_barrier_sync(QUERY_READY, WARPGROUP);
+}
+
+/* Bit j tells whether key j of the block is valid. Every lane gets the same. */
+__device__ __forceinline__ u64 valid_keys(const work &w, const i32 *list, int block)
+{
+    i32 position = block * KEYS + threadIdx.x % 32;
+    i32 low = position < w.length ? list[position] : -1;
+    i32 high = position + 32 < w.length ? list[position + 32] : -1;
+    return (u64)__ballot_sync(0xffffffff, (u32)high < w.params.s_kv) << 32 |
+           __ballot_sync(0xffffffff, (u32)low < w.params.s_kv);
+}
+
+/* logit = query . key^T of one block, unscaled. */
+__device__ __forceinline__ void multiply_keys(const work &w, int slot, float (&logit)[KEYS / 2])
+{
+    u64 q = wgmma_descriptor(shared_address(w.memory.query), 0, SWIZZLE_BYTES);
+    u64 k = wgmma_descriptor(shared_address(w.memory.key[slot]), 0, SWIZZLE_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
+        int offset = d / TILE_COLUMNS * TILE_BYTES + d % TILE_COLUMNS * 2;
+        wgmma_m64n64k16_b_k(logit, wgmma_descriptor_plus(q, offset), wgmma_descriptor_plus(k, offset), d > 0);
+    }
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+}
+
+/* Sets the logits of invalid keys to -inf. A lane's columns are 2 (lane % 4) + {0, 1} in each group of 8. */
+__device__ __forceinline__ void mask_logits(u64 valid, float (&logit)[KEYS / 2])
+{
+    if (valid == ~(u64)0)
+        return;
+    u64 mine = valid >> (2 * (threadIdx.x % 4));
+#pragma unroll
+    for (int i = 0; i < KEYS / 2; i++)
+        if (!(mine >> (i / 4 * 8 + i % 2) & 1))
+            logit[i] = -infinity();
+}
+
+/* The largest logit of row `high` (0 or 1) of a lane, over the four lanes that share it. */
+__device__ __forceinline__ float row_max(const float (&logit)[KEYS / 2], int high)
+{
+    float max = -infinity();
+#pragma unroll
+    for (int i = 2 * high; i < KEYS / 2; i += 4)
+        max = max_nan(max, max_nan(logit[i], logit[i + 1]));
+    max = max_nan(max, __shfl_xor_sync(0xffffffff, max, 1));
+    return max_nan(max, __shfl_xor_sync(0xffffffff, max, 2));
+}
+
+/* Takes in a block's largest logit; returns the factor that what was summed so far must be multiplied by.
+ * Lazy: the reference moves only when the maximum passes it by the threshold (or is the first), so that 2^(logit -
+ * reference) stays below 2^threshold and most blocks rescale nothing. */
+__device__ __forceinline__ float advance_reference(softmax_state &state, int high, float block_max)
+{
+    state.max[high] = max_nan(state.max[high], block_max);
+    if (!(state.max[high] > state.reference[high] + SMLA_RESCALE_THRESHOLD_LOG2))
+        return 1.0f;
+    float factor = exp2_approx(state.reference[high] - state.max[high]); /* 0 for the first key */
+    state.reference[high] = state.max[high];
+    state.sum[high] *= factor;
+    return factor;
+}
+
+/* logit -> 2^(scale * logit - reference), summed; returns by `factor` what advance_reference gave each row. */
+__device__ __forceinline__ void softmax_block(softmax_state &state, float scale_log2, float (&logit)[KEYS / 2],
+                                              float (&factor)[2])
+{
+#pragma unroll
+    for (int high = 0; high < 2; high++) {
+        float max = row_max(logit, high);
+        factor[high] = advance_reference(state, high, max == -infinity() ? max : max * scale_log2);
+        /* Before the first key every logit is -inf: any finite reference gives 0. */
+        float reference = state.reference[high] == -infinity() ? 0.0f : state.reference[high];
+        float sum = 0;
+#pragma unroll
+        for (int i = 2 * high; i < KEYS / 2; i += 4)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                logit[i + j] = exp2_approx(fmaf(logit[i + j], scale_log2, -reference));
+                sum += logit[i + j];
+            }
+        state.sum[high] += sum;
+    }
+}
+
+/* Stores P as bf16 and the rows' factors into a slot, and orders them for the output warpgroups' wgmma. */
+__device__ __forceinline__ void store_probability(const work &w, int slot, const float (&p)[KEYS / 2],
+                                                  const float (&factor)[2])
+{
+    lane_rows rows = my_rows();
+    int row = 16 * rows.warp + rows.lane % 16;
+    u32 tile = shared_address(w.memory.probability[slot]);
+#pragma unroll
+    for (int column = 0; column < KEYS; column += 16) {
+        const float *d = p + column / 2;
+        stmatrix_x4(tile + swizzled(row, column / CHUNK_ELEMS + rows.lane / 16), pack_bf16(d[0], d[1]),
+                    pack_bf16(d[2], d[3]), pack_bf16(d[4], d[5]), pack_bf16(d[6], d[7]));
+    }
+    if (rows.lane % 4 == 0) {
+        w.memory.row_scale[slot][rows.low] = factor[0];
+        w.memory.row_scale[slot][rows.low + 8] = factor[1];
+    }
+    fence_proxy_async();
+}
+
+/* log2(2^lse + 2^sink) */
+__device__ __forceinline__ float add_sink_log2(float lse, float sink)
+{
+    float max = fmaxf(lse, sink);
+    if (max == infinity())
+        return lse + max; /* keeps a NaN */
+    return max + log2_approx(exp2_approx(lse - max) + exp2_approx(sink - max));
+}
+
+/* Writes one row's lse and max_logits; returns the factor that turns its accumulators into out. */
+__device__ __forceinline__ float finish_row(const work &w, int head, float max_log2, float reference, float sum)
+{
+    const smla_prefill_params &params = w.params;
+    bool empty = sum == 0;
+    float sink_log2 = params.attn_sink ? params.attn_sink[head] * LOG2_E : -infinity();
+    float lse_log2 = empty ? infinity() : reference + log2_approx(sum);
+    if ((params.lse_flags & SMLA_PARAM_LSE_WITH_SINK) && params.attn_sink)
+        lse_log2 = empty ? sink_log2 : add_sink_log2(lse_log2, sink_log2);
+    else if (empty && (params.lse_flags & SMLA_PARAM_LSE_EMPTY_NEGATIVE))
+        lse_log2 = -infinity();
+    float scale = empty ? 0.0f : reciprocal(sum + exp2_approx(sink_log2 - reference));
+    if (sink_log2 != sink_log2) /* a NaN sink is a NaN in its head, empty row or not */
+        scale = lse_log2 = max_log2 = sink_log2;
+    if (threadIdx.x % 4 == 0) {
+        if (params.lse)
+            params.lse[w.token * params.lse_stride_token + head] =
+                params.lse_flags & SMLA_PARAM_LSE_BASE_2 ? lse_log2 : lse_log2 * LN_2;
+        if (params.max_logits)
+            params.max_logits[w.token * params.max_logits_stride_token + head] = max_log2 * LN_2;
+    }
+    return scale;
+}
+
+__device__ __forceinline__ void softmax_role(const work &w)
+{
+    const i32 *list = w.params.indices + w.token * w.params.indices_stride_token;
+    softmax_state state = {{-infinity(), -infinity()}, {-infinity(), -infinity()}, {0, 0}};
+    /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
+    bool scale_first = !(w.params.sm_scale > 0);
+    float scale_log2 = scale_first ? 1.0f : w.params.sm_scale * LOG2_E;
+
+    if (w.block_count > 0)
+        load_query(w);
+    for (int block = 0; block < w.block_count; block++) {
+        int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
+        u64 valid = valid_keys(w, list, block);
+
+        /* Wait for both halves of the key; the copies were generic writes, wgmma reads by the async proxy. */
+        for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
+            mbarrier_wait(shared_address(&w.memory.key_full[slot][half]), block / KEY_SLOTS % 2);
+        fence_proxy_async();
+
+        float logit[KEYS / 2], factor[2];
+        multiply_keys(w, slot, logit);
+        if (scale_first)
+#pragma unroll
+            for (int i = 0; i < KEYS / 2; i++)
+                logit[i] *= w.params.sm_scale * LOG2_E;
+        mask_logits(valid, logit);
+        softmax_block(state, scale_log2, logit, factor);
+
+        /* Wait until the slot's last P . V is done, then hand over. */
+        if (block >= P_SLOTS)
+            named_barrier_sync(P_FREE + p_slot, SMLA_THREADS);
+        store_probability(w, p_slot, logit, factor);
+        named_barrier_arrive(P_READY + p_slot, SMLA_THREADS);
+    }
+
+    lane_rows rows = my_rows();
+#pragma unroll
+    for (int high = 0; high < 2; high++) {
+        float sum = state.sum[high];
+        sum += __shfl_xor_sync(0xffffffff, sum, 1);
+        sum += __shfl_xor_sync(0xffffffff, sum, 2);
+        int head = rows.low + 8 * high;
+        float scale = finish_row(w, head, state.max[high], state.reference[high], sum);
+        if (rows.lane % 4 == 0)
+            w.memory.out_scale[head] = scale;
+    }
+    named_barrier_arrive(OUT_SCALE_READY, SMLA_THREADS);
+}
+
+/* ---- The kernel --------------------------------------------------------------------------------------------- */
+
+/* One block a query token: blockIdx.x. */
+extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
+    smla_sm90_prefill(const __grid_constant__ smla_prefill_params params)
+{
+    extern __shared__ __align__(1024) u8 shared[];
+    block_memory &memory = *(block_memory *)shared;
+    i64 token = blockIdx.x;
+    i32 length = params.topk;
+    if (params.topk_length)
+        length = max(0, min(length, params.topk_length[token * params.topk_length_stride]));
+    work w = {params, memory, token, length, (length + KEYS - 1) / KEYS};
+
+    if (threadIdx.x == 0)
+        for (int slot = 0; slot < KEY_SLOTS; slot++)
+            for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
+                mbarrier_init(shared_address(&memory.key_full[slot][half]), WARPGROUP);
+    named_barrier_sync(SETUP, SMLA_THREADS);
+
+    switch (threadIdx.x / WARPGROUP) {
+    case 0:
+        setmaxnreg_dec<SMLA_SOFTMAX_REGISTERS>();
+        softmax_role(w);
+        break;
+    case 1:
+        setmaxnreg_inc<SMLA_OUTPUT_REGISTERS>();
+        output_role(w, 0);
+        break;
+    default:
+        setmaxnreg_inc<SMLA_OUTPUT_REGISTERS>();
+        output_role(w, 1);
+        break;
+    }
+}
