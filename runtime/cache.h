@@ -17,13 +17,16 @@ struct rt_cache_counters {
 
 /* Opens a folder. dir: absolute path; created 0700 (parents too) when `writable`.
  * required: the caller named it, so a folder that cannot be used is SMLA_ERROR_IO; otherwise it is logged once and
- * *out is a cache that always misses. dir NULL with required false gives such a cache too. */
+ * *out is a cache that always misses. dir NULL with required false gives such a cache too. A folder that can be read
+ * but not written to is used: its entries are found, publishing fails. The log's callback must outlive the cache.
+ * Returns SMLA_OK; IO; OUT_OF_MEMORY. */
 smla_status rt_cache_open(const char *dir, bool writable, bool required, const struct rt_log *log,
                           struct rt_cache **out);
 void rt_cache_close(struct rt_cache *cache);
 
 /* Looks for an entry. builder: when not NULL, one by that builder is preferred; otherwise, and next, the newest
- * compiler whose major is at most max_nvrtc_major (0: any). True: *out is verified and owned by the caller. */
+ * compiler's. Only compilers whose major is at most max_nvrtc_major (0: any) count, the builder too: the driver loads
+ * no other's code. True: *out is verified and owned by the caller. */
 bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
                    int32_t max_nvrtc_major, struct rt_entry *out);
 
@@ -35,8 +38,9 @@ bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry);
 const char *rt_cache_dir(const struct rt_cache *cache);
 const struct rt_cache_counters *rt_cache_counters(const struct rt_cache *cache);
 
-/* Calls visit for every entry file (for smla-cache ls). valid: the file verified; info is then filled, else why.
- * Stops when visit returns false. Returns false when the folder cannot be read. */
+/* Calls visit for every entry file (for smla-cache ls), in no order. valid: the file verified; info is then filled,
+ * else why; the other is NULL. Removes and counts nothing. Stops when visit returns false. Returns false when the
+ * folder cannot be read; one without entries can. */
 typedef bool (*rt_cache_visit_fn)(void *user, const char *path, uint64_t size_bytes, bool valid,
                                   const struct rt_entry_info *info, const char *why);
 bool rt_cache_visit(struct rt_cache *cache, rt_cache_visit_fn visit, void *user);

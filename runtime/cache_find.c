@@ -1,0 +1,155 @@
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache_internal.h"
+#include "folder.h"
+#include "why.h"
+
+enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *name, struct rt_entry *out,
+                                        struct stat *status, char why[256])
+{
+    struct rt_key key;
+    uint8_t build_prefix[RT_BUILD_PREFIX_BYTES];
+    struct rt_file file;
+    enum rt_read_result result;
+
+    *status = (struct stat){0};
+    if (!rt_cache_name_parse(name->shard, name->file, &key, build_prefix)) {
+        rt_refuse(why, "not the name of an entry");
+        return RT_READ_REFUSED;
+    }
+    result = rt_file_read(shard, name->file, RT_ENTRY_MAX_BYTES, &file, why);
+    *status = file.status;
+    if (result != RT_READ_OK)
+        return result;
+    if (!rt_entry_read(file.bytes, file.size, &key, out, why))
+        return RT_READ_DAMAGED;
+    if (memcmp(out->info.builder.build_id.bytes, build_prefix, sizeof build_prefix) != 0) {
+        rt_entry_free(out);
+        rt_refuse(why, "built by another compiler than its name says");
+        return RT_READ_DAMAGED;
+    }
+    return RT_READ_OK;
+}
+
+static void report_unused(struct rt_cache *cache, const struct rt_cache_name *name, enum rt_read_result result,
+                          const char *why)
+{
+    rt_cache_count(result == RT_READ_DAMAGED ? &cache->counters.damaged : &cache->counters.errors);
+    rt_log_line(&cache->log, SMLA_LOG_WARNING, "the cache entry %s/" RT_CACHE_VERSION_DIR "/%s/%s is %s: %s",
+                cache->dir, name->shard, name->file, result == RT_READ_DAMAGED ? "damaged and not used" : "not used",
+                why);
+}
+
+static void report_unused_folder(struct rt_cache *cache, const char *shard, const char *why)
+{
+    rt_cache_count(&cache->counters.errors);
+    rt_log_line(&cache->log, SMLA_LOG_WARNING, "the cache folder %s/" RT_CACHE_VERSION_DIR "/%s is not used: %s",
+                cache->dir, shard, why);
+}
+
+/* True when the file holds a verified entry of a compiler that counts; a damaged file is removed. */
+static bool use_entry(struct rt_cache *cache, int shard, const struct rt_cache_name *name, int32_t max_nvrtc_major,
+                      struct rt_entry *out)
+{
+    char why[RT_WHY_BYTES];
+    struct stat status;
+    const enum rt_read_result result = rt_cache_read_entry(shard, name, out, &status, why);
+
+    if (result == RT_READ_ABSENT)
+        return false;
+    if (result != RT_READ_OK) {
+        report_unused(cache, name, result, why);
+        if (result == RT_READ_DAMAGED && cache->writable)
+            rt_file_remove_if_same(shard, name->file, &status);
+        return false;
+    }
+    if (max_nvrtc_major == 0 || out->info.builder.nvrtc_major <= max_nvrtc_major)
+        return true;
+    rt_entry_free(out);
+    return false;
+}
+
+/* By version; the digest decides between builds of one version, so that the choice does not depend on the folder. */
+static bool is_newer(const struct rt_builder *a, const struct rt_builder *b)
+{
+    if (a->nvrtc_major != b->nvrtc_major)
+        return a->nvrtc_major > b->nvrtc_major;
+    if (a->nvrtc_minor != b->nvrtc_minor)
+        return a->nvrtc_minor > b->nvrtc_minor;
+    return memcmp(a->build_id.bytes, b->build_id.bytes, sizeof a->build_id.bytes) > 0;
+}
+
+static bool is_entry_of(const char *shard, const char *file, const struct rt_key *wanted)
+{
+    struct rt_key key;
+    uint8_t build_prefix[RT_BUILD_PREFIX_BYTES];
+
+    return rt_cache_name_parse(shard, file, &key, build_prefix) && key.kind == wanted->kind &&
+           memcmp(key.kernel_id.bytes, wanted->kernel_id.bytes, sizeof key.kernel_id.bytes) == 0;
+}
+
+/* Keeps the entry in *best when it is the first or by a newer compiler; frees the other. */
+static void keep_newer(struct rt_entry *best, struct rt_entry *entry)
+{
+    if (best->file != NULL && !is_newer(&entry->info.builder, &best->info.builder)) {
+        rt_entry_free(entry);
+        return;
+    }
+    rt_entry_free(best);
+    *best = *entry;
+}
+
+/* Finds the newest compiler's entry of a kernel; *out is empty and stays so when there is none. tried: a file that was
+ * looked at already, or NULL. */
+static void find_newest(struct rt_cache *cache, int shard, const char *shard_name, const struct rt_key *key,
+                        const char *tried, int32_t max_nvrtc_major, struct rt_entry *out)
+{
+    DIR *list = rt_folder_list(shard);
+    struct dirent *item;
+
+    while (list != NULL && (item = readdir(list)) != NULL) {
+        struct rt_cache_name name;
+        struct rt_entry entry;
+
+        if (!is_entry_of(shard_name, item->d_name, key) || (tried != NULL && strcmp(item->d_name, tried) == 0))
+            continue;
+        memcpy(name.shard, shard_name, sizeof name.shard);
+        snprintf(name.file, sizeof name.file, "%s", item->d_name);
+        if (use_entry(cache, shard, &name, max_nvrtc_major, &entry))
+            keep_newer(out, &entry);
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+                   int32_t max_nvrtc_major, struct rt_entry *out)
+{
+    static const struct rt_digest no_build;
+    char why[RT_WHY_BYTES];
+    struct rt_entry found = {0};
+    struct rt_cache_name name;
+    int error;
+    int shard;
+
+    if (cache->dir == NULL)
+        return false;
+    rt_cache_name_make(key, builder != NULL ? &builder->build_id : &no_build, &name);
+    shard = rt_cache_open_shard(cache, name.shard, false, &error, why);
+    if (shard < 0) {
+        if (error != ENOENT)
+            report_unused_folder(cache, name.shard, why);
+        return false;
+    }
+    if (builder == NULL || !use_entry(cache, shard, &name, max_nvrtc_major, &found))
+        find_newest(cache, shard, name.shard, key, builder != NULL ? name.file : NULL, max_nvrtc_major, &found);
+    close(shard);
+    if (found.file == NULL)
+        return false;
+    *out = found;
+    return true;
+}
