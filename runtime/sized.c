@@ -32,7 +32,7 @@ static smla_status sized_check(const void *given, size_t full_size, const char *
 smla_status rt_sized_read(void *full, size_t full_size, const void *given, const char *what)
 {
     const uint32_t size = (uint32_t)full_size;
-    size_t common;
+    size_t common = 0; /* GCC 12 at -O3 does not see that it is set whenever it is used */
     const smla_status status = sized_check(given, full_size, what, &common);
 
     if (status != SMLA_OK)
@@ -46,7 +46,7 @@ smla_status rt_sized_read(void *full, size_t full_size, const void *given, const
 smla_status rt_sized_write(void *given, const void *full, size_t full_size)
 {
     const size_t head = sizeof(uint32_t);
-    size_t common;
+    size_t common = 0; /* GCC 12 at -O3 does not see that it is set whenever it is used */
     const smla_status status = sized_check(given, full_size, "the struct to fill", &common);
 
     if (status != SMLA_OK)
