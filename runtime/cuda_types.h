@@ -1,0 +1,88 @@
+/* What smla uses of the CUDA driver API, declared by itself so that building needs no CUDA header.
+ * tests/runtime/cuda_header_test.c compares every row with the real cuda.h. */
+#ifndef SMLA_RUNTIME_CUDA_TYPES_H
+#define SMLA_RUNTIME_CUDA_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int rt_cu_result;
+typedef int rt_cu_device;
+typedef struct rt_cu_context_opaque *rt_cu_context;
+typedef struct rt_cu_library_opaque *rt_cu_library;
+typedef struct rt_cu_kernel_opaque *rt_cu_kernel;
+typedef struct rt_cu_function_opaque *rt_cu_function;
+typedef struct rt_cu_stream_opaque *rt_cu_stream;
+
+/* CUlaunchConfig. smla passes no launch attribute. */
+struct rt_cu_launch_config {
+    unsigned int gridDimX;
+    unsigned int gridDimY;
+    unsigned int gridDimZ;
+    unsigned int blockDimX;
+    unsigned int blockDimY;
+    unsigned int blockDimZ;
+    unsigned int sharedMemBytes;
+    rt_cu_stream hStream;
+    void *attrs;
+    unsigned int numAttrs;
+};
+
+/* cuda.h's enumerators, here with RT_ before the name. */
+#define RT_CUDA_NUMBERS(X)                                                                                             \
+    X(CUDA_SUCCESS, 0)                                                                                                 \
+    X(CUDA_ERROR_INVALID_VALUE, 1)                                                                                     \
+    X(CUDA_ERROR_NOT_INITIALIZED, 3)                                                                                   \
+    X(CUDA_ERROR_DEINITIALIZED, 4)                                                                                     \
+    X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                                   \
+    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                               \
+    X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                                    \
+    X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 6)                                                                           \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                                \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                                                \
+    X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                                                       \
+    X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                                                                      \
+    X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                                          \
+    X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                                              \
+    X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)                                                                            \
+    X(CU_GET_PROC_ADDRESS_SUCCESS, 0)                                                                                  \
+    X(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1)                                                                         \
+    X(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, 2)
+
+enum {
+#define RT_CUDA_ENUM(name, value) RT_##name = (value),
+    RT_CUDA_NUMBERS(RT_CUDA_ENUM)
+#undef RT_CUDA_ENUM
+};
+
+/* Every driver symbol: name, version asked of cuGetProcAddress (the first with this signature, by cudaTypedefs.h),
+ * parameters. All return rt_cu_result. */
+#define RT_DRIVER_SYMBOLS(X)                                                                                           \
+    X(cuGetErrorName, 6000, (rt_cu_result error, const char **text))                                                   \
+    X(cuGetErrorString, 6000, (rt_cu_result error, const char **text))                                                 \
+    X(cuInit, 2000, (unsigned int flags))                                                                              \
+    X(cuDriverGetVersion, 2020, (int *version))                                                                        \
+    X(cuDeviceGetCount, 2000, (int *count))                                                                            \
+    X(cuDeviceGet, 2000, (rt_cu_device * device, int ordinal))                                                         \
+    X(cuDeviceGetName, 2000, (char *name, int capacity, rt_cu_device device))                                          \
+    X(cuDeviceGetAttribute, 2000, (int *value, int attribute, rt_cu_device device))                                    \
+    X(cuDevicePrimaryCtxRetain, 7000, (rt_cu_context * context, rt_cu_device device))                                  \
+    X(cuDevicePrimaryCtxRelease, 11000, (rt_cu_device device))                                                         \
+    X(cuCtxGetCurrent, 4000, (rt_cu_context * context))                                                                \
+    X(cuCtxGetDevice, 2000, (rt_cu_device * device))                                                                   \
+    X(cuCtxGetId, 12000, (rt_cu_context context, unsigned long long *id))                                              \
+    X(cuCtxPushCurrent, 4000, (rt_cu_context context))                                                                 \
+    X(cuCtxPopCurrent, 4000, (rt_cu_context * context))                                                                \
+    X(cuLibraryLoadData, 12000,                                                                                        \
+      (rt_cu_library * library, const void *code, void *jit_options, void **jit_values, unsigned int jit_count,        \
+       void *options, void **values, unsigned int count))                                                              \
+    X(cuLibraryUnload, 12000, (rt_cu_library library))                                                                 \
+    X(cuLibraryGetKernel, 12000, (rt_cu_kernel * kernel, rt_cu_library library, const char *name))                     \
+    X(cuKernelGetFunction, 12000, (rt_cu_function * function, rt_cu_kernel kernel))                                    \
+    X(cuKernelGetParamInfo, 12040, (rt_cu_kernel kernel, size_t index, size_t * offset, size_t * size))                \
+    X(cuFuncGetAttribute, 2020, (int *value, int attribute, rt_cu_function function))                                  \
+    X(cuFuncSetAttribute, 9000, (rt_cu_function function, int attribute, int value))                                   \
+    X(cuLaunchKernelEx, 11060,                                                                                         \
+      (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))
+
+#endif

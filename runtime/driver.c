@@ -1,0 +1,167 @@
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+
+/* A symbol's place in the table. */
+struct symbol {
+    const char *name;
+    int version;
+    size_t offset;
+};
+
+static const struct symbol symbols[] = {
+#define SYMBOL_ROW(name, version, parameters) {#name, version, offsetof(struct rt_driver, name)},
+    RT_DRIVER_SYMBOLS(SYMBOL_ROW)
+#undef SYMBOL_ROW
+};
+
+static smla_status fail_symbol(const struct symbol *symbol, const char *path, int why)
+{
+    if (why == RT_CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
+        return rt_fail(SMLA_ERROR_UNAVAILABLE,
+                       "the CUDA driver %s has %s, but not with the signature of API %d.%d: update the driver", path,
+                       symbol->name, symbol->version / 1000, symbol->version % 1000 / 10);
+    return rt_fail(SMLA_ERROR_UNAVAILABLE,
+                   "the CUDA driver %s does not have %s (API %d.%d): is it a driver of API %d.%d or newer?", path,
+                   symbol->name, symbol->version / 1000, symbol->version % 1000 / 10, RT_DRIVER_FLOOR / 1000,
+                   RT_DRIVER_FLOOR % 1000 / 10);
+}
+
+static smla_status fill_symbol(struct rt_driver *driver, const struct symbol *symbol, rt_driver_load_fn load,
+                               void *user)
+{
+    int why = RT_CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    void *address = load(user, symbol->name, symbol->version, &why);
+
+    if (address == NULL)
+        return fail_symbol(symbol, driver->path, why);
+    memcpy((char *)driver + symbol->offset, &address, sizeof address);
+    return SMLA_OK;
+}
+
+/* Ahead of the other symbols: an old driver is to be told that it is old, not which symbol it lacks. */
+static smla_status check_version(struct rt_driver *driver, rt_driver_load_fn load, void *user)
+{
+    static const struct symbol version_symbol = {"cuDriverGetVersion", 2020,
+                                                 offsetof(struct rt_driver, cuDriverGetVersion)};
+    const smla_status status = fill_symbol(driver, &version_symbol, load, user);
+
+    if (status != SMLA_OK)
+        return status;
+    const rt_cu_result result = driver->cuDriverGetVersion(&driver->version);
+    if (result != RT_CUDA_SUCCESS)
+        return rt_fail_native(SMLA_ERROR_UNAVAILABLE, result, "cuDriverGetVersion of %s failed with CUresult %d",
+                              driver->path, result);
+    if (driver->version < RT_DRIVER_FLOOR)
+        return rt_fail(SMLA_ERROR_UNAVAILABLE,
+                       "the CUDA driver %s has API %d.%d, smla needs %d.%d or newer: update the driver", driver->path,
+                       driver->version / 1000, driver->version % 1000 / 10, RT_DRIVER_FLOOR / 1000,
+                       RT_DRIVER_FLOOR % 1000 / 10);
+    return SMLA_OK;
+}
+
+static const char *error_name(const struct rt_driver *driver, rt_cu_result result)
+{
+    const char *name = NULL;
+
+    return driver->cuGetErrorName(result, &name) == RT_CUDA_SUCCESS && name != NULL ? name : "unknown CUresult";
+}
+
+static const char *error_text(const struct rt_driver *driver, rt_cu_result result)
+{
+    const char *text = NULL;
+
+    return driver->cuGetErrorString(result, &text) == RT_CUDA_SUCCESS && text != NULL ? text : "no text";
+}
+
+static smla_status initialise(struct rt_driver *driver)
+{
+    const rt_cu_result result = driver->cuInit(0);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_fail_native(SMLA_ERROR_UNAVAILABLE, result, "cuInit of the CUDA driver %s failed: %s (%s)",
+                              driver->path, error_name(driver, result), error_text(driver, result));
+    driver->pid = getpid();
+    return SMLA_OK;
+}
+
+smla_status rt_driver_fill(struct rt_driver *driver, const char *path, rt_driver_load_fn load, void *user)
+{
+    memset(driver, 0, sizeof *driver);
+    snprintf(driver->path, sizeof driver->path, "%s", path);
+    smla_status status = check_version(driver, load, user);
+    for (size_t i = 0; status == SMLA_OK && i < sizeof symbols / sizeof symbols[0]; i++)
+        status = fill_symbol(driver, &symbols[i], load, user);
+    return status == SMLA_OK ? initialise(driver) : status;
+}
+
+typedef rt_cu_result (*get_proc_address_fn)(const char *symbol, void **address, int version, uint64_t flags, int *why);
+
+static void *load_from_library(void *user, const char *symbol, int version, int *why)
+{
+    const get_proc_address_fn *get = user;
+    void *address = NULL;
+
+    /* smla hands on the caller's stream as it is, so NULL must mean what it means to the caller: the legacy stream. */
+    if ((*get)(symbol, &address, version, RT_CU_GET_PROC_ADDRESS_LEGACY_STREAM, why) != RT_CUDA_SUCCESS)
+        return NULL;
+    return address;
+}
+
+smla_status rt_driver_open(struct rt_driver *driver, const char *path)
+{
+    const char *name = path ? path : "libcuda.so.1";
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL) {
+        const char *why = dlerror();
+        const smla_status status = rt_fail(SMLA_ERROR_UNAVAILABLE,
+                                           "no CUDA driver: %s cannot be opened (%s); install one, or name its libcuda "
+                                           "with SMLA_DRIVER or driver_path",
+                                           name, why ? why : "no reason given");
+        rt_fail_path(name);
+        return status;
+    }
+    void *symbol = dlsym(library, "cuGetProcAddress_v2");
+    if (symbol == NULL)
+        return rt_fail(
+            SMLA_ERROR_UNAVAILABLE,
+            "%s has no cuGetProcAddress_v2, so it is older than API 12.0 or no CUDA driver; smla needs %d.%d", name,
+            RT_DRIVER_FLOOR / 1000, RT_DRIVER_FLOOR % 1000 / 10);
+    get_proc_address_fn get;
+    memcpy(&get, &symbol, sizeof get);
+    return rt_driver_fill(driver, name, load_from_library, &get);
+}
+
+smla_status rt_driver_check_process(const struct rt_driver *driver)
+{
+    const pid_t now = getpid();
+
+    if (now == driver->pid)
+        return SMLA_OK;
+    return rt_fail(
+        SMLA_ERROR_UNAVAILABLE,
+        "process %ld was forked from %ld after CUDA was initialised there, and CUDA does not work in a forked "
+        "child: fork before the first CUDA call, or exec",
+        (long)now, (long)driver->pid);
+}
+
+smla_status rt_driver_fail(const struct rt_driver *driver, rt_cu_result result, const char *format, ...)
+{
+    char what[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vsnprintf(what, sizeof what, format, arguments) < 0)
+        what[0] = '\0';
+    va_end(arguments);
+    return rt_fail_native(SMLA_ERROR_DRIVER, result, "%s failed: %s (%s)%s", what, error_name(driver, result),
+                          error_text(driver, result),
+                          getpid() == driver->pid ? "" : "; this process was forked after CUDA was initialised");
+}

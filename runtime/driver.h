@@ -1,0 +1,41 @@
+/* The driver table: libcuda, opened by dlopen at first need. */
+#ifndef SMLA_RUNTIME_DRIVER_H
+#define SMLA_RUNTIME_DRIVER_H
+
+#include <sys/types.h>
+
+#include "cuda_types.h"
+#include "smla/smla.h"
+
+/* Driver API 12.4, the first with cuKernelGetParamInfo (facts/jit.md 3.2). */
+enum { RT_DRIVER_FLOOR = 12040 };
+
+struct rt_driver {
+#define RT_DRIVER_MEMBER(name, version, parameters) rt_cu_result(*name) parameters;
+    RT_DRIVER_SYMBOLS(RT_DRIVER_MEMBER)
+#undef RT_DRIVER_MEMBER
+    int version;    /* of the driver API: 1000 * major + 10 * minor */
+    pid_t pid;      /* of the process that initialised it: CUDA does not survive a fork */
+    char path[512]; /* as opened */
+};
+
+/* Gives a symbol's address, or NULL with one of RT_CU_GET_PROC_ADDRESS_* in *why. `version`: what smla was written
+ * against. */
+typedef void *(*rt_driver_load_fn)(void *user, const char *symbol, int version, int *why);
+
+/* Fills and initialises the table through `load`. path: for messages.
+ * Returns SMLA_OK; UNAVAILABLE (a symbol is missing, the driver is too old, or cuInit fails). */
+smla_status rt_driver_fill(struct rt_driver *driver, const char *path, rt_driver_load_fn load, void *user);
+
+/* Opens libcuda. path: NULL means libcuda.so.1 by the system's search. The library stays open for the life of the
+ * process: a driver has threads of its own. Returns as rt_driver_fill. */
+smla_status rt_driver_open(struct rt_driver *driver, const char *path);
+
+/* Refuses a child forked after cuInit: UNAVAILABLE. */
+smla_status rt_driver_check_process(const struct rt_driver *driver);
+
+/* Records the failure of a driver call, with the driver's own name and text for `result`. */
+smla_status rt_driver_fail(const struct rt_driver *driver, rt_cu_result result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
