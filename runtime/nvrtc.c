@@ -1,0 +1,149 @@
+#include "nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+struct symbol {
+    const char *name;
+    size_t offset;
+};
+
+static const struct symbol symbols[] = {
+#define SYMBOL_ROW(name, parameters) {#name, offsetof(struct rt_nvrtc, name)},
+    RT_NVRTC_SYMBOLS(SYMBOL_ROW)
+#undef SYMBOL_ROW
+        {"nvrtcGetErrorString", offsetof(struct rt_nvrtc, nvrtcGetErrorString)},
+};
+
+bool rt_nvrtc_at_least(const struct rt_nvrtc *nvrtc, int major, int minor)
+{
+    return nvrtc->major > major || (nvrtc->major == major && nvrtc->minor >= minor);
+}
+
+static bool fill(struct rt_nvrtc *nvrtc, const char *name, char why[512])
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *address = dlsym(nvrtc->library, symbols[i].name);
+        if (address == NULL) {
+            snprintf(why, 512, "%s has no %s", name, symbols[i].name);
+            return false;
+        }
+        memcpy((char *)nvrtc + symbols[i].offset, &address, sizeof address);
+    }
+    return true;
+}
+
+static bool read_version(struct rt_nvrtc *nvrtc, const char *name, char why[512])
+{
+    int count = 0;
+    rt_nvrtc_result result = nvrtc->nvrtcVersion(&nvrtc->major, &nvrtc->minor);
+
+    if (result == RT_NVRTC_SUCCESS)
+        result = nvrtc->nvrtcGetNumSupportedArchs(&count);
+    if (result == RT_NVRTC_SUCCESS && count >= 0 && count <= RT_NVRTC_MAX_ARCHS) {
+        nvrtc->arch_count = count;
+        result = nvrtc->nvrtcGetSupportedArchs(nvrtc->archs);
+    }
+    if (result == RT_NVRTC_SUCCESS)
+        return true;
+    snprintf(why, 512, "%s does not tell its version and targets: %s", name, nvrtc->nvrtcGetErrorString(result));
+    return false;
+}
+
+/* The file that the loader found, which is what a person has to know when it is the wrong one. */
+static void read_path(struct rt_nvrtc *nvrtc, const char *name)
+{
+    void *address;
+    Dl_info info;
+
+    memcpy(&address, &nvrtc->nvrtcVersion, sizeof address);
+    const bool known = dladdr(address, &info) != 0 && info.dli_fname != NULL;
+    snprintf(nvrtc->path, sizeof nvrtc->path, "%s", known ? info.dli_fname : name);
+}
+
+bool rt_nvrtc_open(struct rt_nvrtc *nvrtc, const char *name, int dlopen_flags, char why[512])
+{
+    memset(nvrtc, 0, sizeof *nvrtc);
+    nvrtc->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | dlopen_flags);
+    if (nvrtc->library == NULL) {
+        const char *reason = dlerror();
+        snprintf(why, 512, "%s: %s", name, reason ? reason : "not loaded");
+        return false;
+    }
+    if (fill(nvrtc, name, why) && read_version(nvrtc, name, why)) {
+        read_path(nvrtc, name);
+        return true;
+    }
+    dlclose(nvrtc->library);
+    nvrtc->library = NULL;
+    return false;
+}
+
+/* NVRTC opens its builtins by bare name when it compiles, which fails where its folder is not searched (facts/jit.md
+ * #22). One that is loaded already is found. Failing here is for NVRTC to report. */
+static void load_builtins(const struct rt_nvrtc *nvrtc)
+{
+    char path[sizeof nvrtc->path + 64];
+    const char *slash = strrchr(nvrtc->path, '/');
+    const int folder = slash ? (int)(slash - nvrtc->path) + 1 : 0;
+
+    if (folder == 0)
+        return;
+    snprintf(path, sizeof path, "%.*slibnvrtc-builtins.so.%d.%d", folder, nvrtc->path, nvrtc->major, nvrtc->minor);
+    (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static rt_nvrtc_result compile_nothing(const struct rt_nvrtc *nvrtc, char **ptx, size_t *size)
+{
+    const char *const options[] = {"-modify-stack-limit=false", "--no-cache"};
+    rt_nvrtc_program program = NULL;
+    rt_nvrtc_result result = nvrtc->nvrtcCreateProgram(&program, "", "smla_nothing.cu", 0, NULL, NULL);
+
+    if (result != RT_NVRTC_SUCCESS)
+        return result;
+    result = nvrtc->nvrtcCompileProgram(program, rt_nvrtc_at_least(nvrtc, 12, 9) ? 2 : 1, options);
+    if (result == RT_NVRTC_SUCCESS)
+        result = nvrtc->nvrtcGetPTXSize(program, size);
+    if (result == RT_NVRTC_SUCCESS) {
+        *ptx = calloc(*size + 1, 1);
+        result = *ptx ? nvrtc->nvrtcGetPTX(program, *ptx) : RT_NVRTC_ERROR_OUT_OF_MEMORY;
+    }
+    nvrtc->nvrtcDestroyProgram(&program);
+    return result;
+}
+
+/* The banner names the build (Compiler Build ID), which nvrtcVersion does not. */
+static size_t banner_size(const char *ptx)
+{
+    const char *end = ptx;
+
+    while (end[0] == '/' && end[1] == '/') {
+        const char *line_end = strchr(end, '\n');
+        end = line_end ? line_end + 1 : end + strlen(end);
+    }
+    return (size_t)(end - ptx);
+}
+
+smla_status rt_nvrtc_identify(struct rt_nvrtc *nvrtc)
+{
+    char *ptx = NULL;
+    size_t size = 0;
+
+    load_builtins(nvrtc);
+    const rt_nvrtc_result result = compile_nothing(nvrtc, &ptx, &size);
+    if (result == RT_NVRTC_SUCCESS) {
+        nvrtc->builder.nvrtc_major = nvrtc->major;
+        nvrtc->builder.nvrtc_minor = nvrtc->minor;
+        rt_digest_of(ptx, banner_size(ptx), &nvrtc->builder.build_id);
+    }
+    free(ptx);
+    if (result == RT_NVRTC_SUCCESS)
+        return SMLA_OK;
+    return rt_fail_native(result == RT_NVRTC_ERROR_OUT_OF_MEMORY ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_ERROR_UNAVAILABLE,
+                          result, "NVRTC %d.%d (%s) cannot compile an empty program: %s", nvrtc->major, nvrtc->minor,
+                          nvrtc->path, nvrtc->nvrtcGetErrorString(result));
+}
