@@ -1,0 +1,15 @@
+/* A spec as text: for people, and as the command that builds it. */
+#ifndef SMLA_RUNTIME_DESCRIBE_H
+#define SMLA_RUNTIME_DESCRIBE_H
+
+#include "spec.h"
+
+enum { RT_DESCRIPTION_BYTES = 256, RT_COMMAND_BYTES = 768 };
+
+/* "prefill h_q=64 d_qk=512 d_v=512 kv=bf16 target=90a": canonical, the same spec gives the same text. */
+void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES]);
+
+/* The smla-gen line that puts the kernel into the cache folder. cache_dir: NULL when it is the default's business. */
+void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, char text[RT_COMMAND_BYTES]);
+
+#endif
