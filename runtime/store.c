@@ -1,0 +1,182 @@
+#include "store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+enum slot_state { SLOT_BUSY, SLOT_READY, SLOT_FAILED };
+
+struct rt_slot {
+    struct rt_slot *next;
+    struct rt_key key;
+    enum slot_state state;
+    int users;   /* threads that read the slot: the maker and those who wait */
+    bool listed; /* found by new callers; a failure that may pass is not */
+    struct rt_entry image;
+    struct rt_error *failure; /* allocated beforehand, so that a failure can always be told */
+};
+
+smla_status rt_store_init(struct rt_store *store)
+{
+    store->first = NULL;
+    if (pthread_mutex_init(&store->lock, NULL) != 0)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
+    if (pthread_cond_init(&store->changed, NULL) != 0) {
+        pthread_mutex_destroy(&store->lock);
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a condition");
+    }
+    return SMLA_OK;
+}
+
+static void free_slot(struct rt_slot *slot)
+{
+    if (slot->state == SLOT_READY)
+        rt_entry_free(&slot->image);
+    free(slot->failure);
+    free(slot);
+}
+
+void rt_store_free(struct rt_store *store)
+{
+    while (store->first) {
+        struct rt_slot *next = store->first->next;
+        free_slot(store->first);
+        store->first = next;
+    }
+    pthread_cond_destroy(&store->changed);
+    pthread_mutex_destroy(&store->lock);
+}
+
+static bool same_key(const struct rt_key *a, const struct rt_key *b)
+{
+    return a->kind == b->kind && memcmp(&a->kernel_id, &b->kernel_id, sizeof a->kernel_id) == 0;
+}
+
+static bool serves(const struct rt_slot *slot, const struct rt_key *key, int32_t max_nvrtc_major)
+{
+    if (!same_key(&slot->key, key))
+        return false;
+    return slot->state != SLOT_READY || max_nvrtc_major == 0 || slot->image.info.builder.nvrtc_major <= max_nvrtc_major;
+}
+
+static struct rt_slot *find_slot(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major)
+{
+    for (struct rt_slot *slot = store->first; slot; slot = slot->next)
+        if (serves(slot, key, max_nvrtc_major))
+            return slot;
+    return NULL;
+}
+
+static struct rt_slot *add_slot(struct rt_store *store, const struct rt_key *key)
+{
+    struct rt_slot *slot = calloc(1, sizeof *slot);
+    struct rt_error *failure = calloc(1, sizeof *failure);
+
+    if (slot == NULL || failure == NULL) {
+        free(slot);
+        free(failure);
+        rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a kernel's record");
+        return NULL;
+    }
+    slot->failure = failure;
+    slot->key = *key;
+    slot->listed = true;
+    slot->users = 1;
+    slot->next = store->first;
+    store->first = slot;
+    return slot;
+}
+
+static void unlist(struct rt_store *store, struct rt_slot *slot)
+{
+    struct rt_slot **link = &store->first;
+
+    while (*link != slot)
+        link = &(*link)->next;
+    *link = slot->next;
+    slot->listed = false;
+}
+
+/* The last reader of a slot that nobody can find any more frees it. */
+static void leave(struct rt_slot *slot)
+{
+    slot->users--;
+    if (slot->users == 0 && !slot->listed)
+        free_slot(slot);
+}
+
+static smla_status result_of(struct rt_slot *slot, const struct rt_entry **out)
+{
+    if (slot->state == SLOT_FAILED)
+        return rt_error_restore(slot->failure);
+    *out = &slot->image;
+    return SMLA_OK;
+}
+
+/* Called with the lock held, which it gives up while making. */
+static smla_status make_slot(struct rt_store *store, struct rt_slot *slot, rt_store_make_fn make, void *user)
+{
+    bool lasting = false;
+
+    pthread_mutex_unlock(&store->lock);
+    const smla_status status = make(user, &slot->key, &slot->image, &lasting);
+    pthread_mutex_lock(&store->lock);
+    if (status == SMLA_OK) {
+        slot->state = SLOT_READY;
+        free(slot->failure);
+        slot->failure = NULL;
+    } else {
+        slot->state = SLOT_FAILED;
+        rt_error_save(slot->failure);
+        if (!lasting)
+            unlist(store, slot);
+    }
+    pthread_cond_broadcast(&store->changed);
+    return status;
+}
+
+static void wait_for(struct rt_store *store, struct rt_slot *slot)
+{
+    while (slot->state == SLOT_BUSY)
+        pthread_cond_wait(&store->changed, &store->lock);
+}
+
+/* One pass under the lock. *again: the image waited for is of no use here, so look once more. */
+static smla_status get_once(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
+                            rt_store_make_fn make, void *user, const struct rt_entry **out,
+                            enum rt_store_origin *origin, bool *again)
+{
+    struct rt_slot *slot = find_slot(store, key, max_nvrtc_major);
+
+    *again = false;
+    if (slot == NULL) {
+        *origin = RT_STORE_MADE;
+        slot = add_slot(store, key);
+        if (slot == NULL)
+            return SMLA_ERROR_OUT_OF_MEMORY;
+        make_slot(store, slot, make, user);
+    } else {
+        *origin = slot->state == SLOT_BUSY ? RT_STORE_WAITED : RT_STORE_HAD;
+        slot->users++;
+        wait_for(store, slot);
+        *again = !serves(slot, key, max_nvrtc_major);
+    }
+    const smla_status status = *again ? SMLA_OK : result_of(slot, out);
+    leave(slot);
+    return status;
+}
+
+smla_status rt_store_get(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
+                         rt_store_make_fn make, void *user, const struct rt_entry **out, enum rt_store_origin *origin)
+{
+    smla_status status;
+    bool again;
+
+    pthread_mutex_lock(&store->lock);
+    do
+        status = get_once(store, key, max_nvrtc_major, make, user, out, origin, &again);
+    while (again);
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}
