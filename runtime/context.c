@@ -1,0 +1,174 @@
+#include "context.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "sized.h"
+
+smla_status rt_context_driver(smla_context *context, const struct rt_driver **out)
+{
+    smla_status status = SMLA_OK;
+
+    pthread_mutex_lock(&context->lock);
+    if (!context->driver_open) {
+        status = rt_driver_open(&context->driver, context->settings.driver_path);
+        context->driver_open = status == SMLA_OK;
+    }
+    pthread_mutex_unlock(&context->lock);
+    if (status == SMLA_OK)
+        status = rt_driver_check_process(&context->driver);
+    if (status == SMLA_OK)
+        *out = &context->driver;
+    return status;
+}
+
+smla_status rt_context_nvrtc(smla_context *context, const struct gen_target *target, int32_t max_major,
+                             const struct rt_nvrtc **out)
+{
+    pthread_mutex_lock(&context->lock);
+    const smla_status status = rt_nvrtc_find(&context->nvrtcs, target, max_major, out);
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+const struct rt_nvrtc *rt_context_open_nvrtc(smla_context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    const struct rt_nvrtc *open = context->nvrtcs.first;
+    pthread_mutex_unlock(&context->lock);
+    return open;
+}
+
+static smla_status check_ordinal(const struct rt_driver *driver, int32_t device)
+{
+    int count = 0;
+    const rt_cu_result result = driver->cuDeviceGetCount(&count);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(driver, result, "cuDeviceGetCount");
+    if (device >= count)
+        return rt_fail(SMLA_ERROR_UNAVAILABLE, "device %d: this process sees %d CUDA device%s", (int)device, count,
+                       count == 1 ? " (0)" : "s");
+    return SMLA_OK;
+}
+
+static smla_status retain_primary(smla_context *context)
+{
+    const struct rt_driver *driver;
+    const int32_t device = context->settings.device;
+    smla_status status = rt_context_driver(context, &driver);
+
+    if (status == SMLA_OK)
+        status = check_ordinal(driver, device);
+    if (status != SMLA_OK)
+        return status;
+    rt_cu_result result = driver->cuDeviceGet(&context->primary_device, device);
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(driver, result, "cuDeviceGet of device %d", (int)device);
+    result = driver->cuDevicePrimaryCtxRetain(&context->primary, context->primary_device);
+    if (result != RT_CUDA_SUCCESS) {
+        context->primary = NULL;
+        return rt_driver_fail(driver, result, "cuDevicePrimaryCtxRetain of device %d", (int)device);
+    }
+    return SMLA_OK;
+}
+
+static smla_status open_cache(smla_context *context)
+{
+    const struct rt_settings *settings = &context->settings;
+    const bool required = settings->cache_dir_given && settings->cache_policy != SMLA_CACHE_OFF;
+
+    return rt_cache_open(settings->cache_dir, settings->cache_policy == SMLA_CACHE_RW, required, &settings->log,
+                         &context->cache);
+}
+
+static smla_status init_locks(smla_context *context)
+{
+    if (pthread_mutex_init(&context->lock, NULL) != 0)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
+    smla_status status = rt_store_init(&context->store);
+    if (status != SMLA_OK) {
+        pthread_mutex_destroy(&context->lock);
+        return status;
+    }
+    status = rt_modules_init(&context->modules);
+    if (status != SMLA_OK) {
+        rt_store_free(&context->store);
+        pthread_mutex_destroy(&context->lock);
+    }
+    return status;
+}
+
+/* Settings and locks: what smla_context_destroy takes for granted. */
+static smla_status make_context(const smla_context_desc *desc, smla_context **out)
+{
+    smla_context *context = calloc(1, sizeof *context);
+
+    if (context == NULL)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a context of %zu bytes", sizeof *context);
+    smla_status status = rt_settings_read(&context->settings, desc);
+    if (status == SMLA_OK) {
+        status = init_locks(context);
+        if (status != SMLA_OK)
+            rt_settings_free(&context->settings);
+    }
+    if (status != SMLA_OK) {
+        free(context);
+        return status;
+    }
+    context->nvrtcs.path = context->settings.nvrtc_path;
+    context->nvrtcs.places = &rt_nvrtc_default_places;
+    *out = context;
+    return SMLA_OK;
+}
+
+smla_status smla_context_create(const smla_context_desc *desc, smla_context **out)
+{
+    smla_context_desc full = {.struct_size = sizeof full};
+    smla_context *context = NULL;
+    smla_status status = SMLA_OK;
+
+    if (out == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_context_create: out is NULL");
+    if (desc)
+        status = rt_sized_read(&full, sizeof full, desc, "smla_context_desc");
+    if (status == SMLA_OK)
+        status = make_context(&full, &context);
+    if (status != SMLA_OK)
+        return status;
+    status = open_cache(context);
+    if (status == SMLA_OK && (full.flags & SMLA_CONTEXT_PRIMARY))
+        status = retain_primary(context);
+    if (status == SMLA_OK)
+        *out = context;
+    else
+        smla_context_destroy(context);
+    return status;
+}
+
+/* A child forked after cuInit may not call the driver; while the process ends, the driver may be gone before us. */
+static void release_driver(smla_context *context)
+{
+    const struct rt_driver *driver = &context->driver;
+
+    if (!context->driver_open || getpid() != driver->pid)
+        return;
+    rt_modules_unload(&context->modules, driver);
+    if (context->primary)
+        driver->cuDevicePrimaryCtxRelease(context->primary_device);
+}
+
+void smla_context_destroy(smla_context *context)
+{
+    if (context == NULL)
+        return;
+    release_driver(context);
+    rt_modules_free(&context->modules);
+    rt_store_free(&context->store);
+    rt_nvrtc_set_free(&context->nvrtcs);
+    rt_cache_close(context->cache);
+    pthread_mutex_destroy(&context->lock);
+    rt_settings_free(&context->settings);
+    free(context);
+}

@@ -1,0 +1,52 @@
+/* The context: settings, the tables opened at first need, the cache, images and modules in memory, counters. */
+#ifndef SMLA_RUNTIME_CONTEXT_H
+#define SMLA_RUNTIME_CONTEXT_H
+
+#include <pthread.h>
+
+#include "cache.h"
+#include "clock.h"
+#include "driver.h"
+#include "module.h"
+#include "nvrtc.h"
+#include "settings.h"
+#include "store.h"
+
+/* Written and read with rt_count and rt_counted; cache and modules have their own. */
+struct rt_counters {
+    uint64_t memory_hits;
+    uint64_t disk_hits;
+    uint64_t misses;
+    uint64_t compiles;
+    uint64_t compile_failures;
+    uint64_t compile_ns;
+    uint64_t shared_waits;
+    uint64_t refused_compiles;
+};
+
+struct smla_context {
+    struct rt_settings settings;
+    struct rt_cache *cache;
+    struct rt_store store;
+    struct rt_modules modules;
+    struct rt_counters counters;
+    pthread_mutex_t lock; /* over opening what follows */
+    struct rt_driver driver;
+    bool driver_open;
+    struct rt_nvrtc_set nvrtcs;
+    rt_cu_device primary_device;
+    rt_cu_context primary; /* NULL without SMLA_CONTEXT_PRIMARY */
+};
+
+/* Opens the driver at the first call. *out belongs to the context and stays valid until it is destroyed.
+ * Returns as rt_driver_open, and UNAVAILABLE in a forked child. */
+smla_status rt_context_driver(smla_context *context, const struct rt_driver **out);
+
+/* Finds the NVRTC for a target, as rt_nvrtc_find, one thread at a time. */
+smla_status rt_context_nvrtc(smla_context *context, const struct gen_target *target, int32_t max_major,
+                             const struct rt_nvrtc **out);
+
+/* The compiler that is open already, or NULL: a hit must not load one. */
+const struct rt_nvrtc *rt_context_open_nvrtc(smla_context *context);
+
+#endif

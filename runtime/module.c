@@ -1,0 +1,197 @@
+#include "module.h"
+
+#include <stdlib.h>
+
+#include "clock.h"
+#include "error.h"
+
+smla_status rt_modules_init(struct rt_modules *modules)
+{
+    modules->first = NULL;
+    if (pthread_mutex_init(&modules->lock, NULL) != 0)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
+    return SMLA_OK;
+}
+
+static struct rt_module *find_module(const struct rt_modules *modules, const struct rt_device *device,
+                                     const struct rt_entry *image)
+{
+    for (struct rt_module *module = modules->first; module; module = module->next)
+        if (module->image == image && module->cuda_context_id == device->context_id)
+            return module;
+    return NULL;
+}
+
+static struct rt_module *add_module(struct rt_modules *modules, const struct rt_device *device,
+                                    const struct rt_entry *image)
+{
+    struct rt_module *module = calloc(1, sizeof *module);
+
+    if (module == NULL) {
+        rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a module's record");
+        return NULL;
+    }
+    module->image = image;
+    module->cuda_context_id = device->context_id;
+    module->next = modules->first;
+    modules->first = module;
+    return module;
+}
+
+/* What "invalid image" and "no binary for this GPU" do not tell by themselves. */
+static smla_status fail_load(const struct rt_device *device, const struct rt_module *module, rt_cu_result result,
+                             const char *call)
+{
+    const struct rt_entry_info *info = &module->image->info;
+
+    return rt_driver_fail(device->driver, result,
+                          "%s of %s (%s, built by NVRTC %d.%d) on device %d (%s, compute capability %d.%d, driver API "
+                          "%d.%d)",
+                          call, info->entry_symbol, info->arch, info->builder.nvrtc_major, info->builder.nvrtc_minor,
+                          device->ordinal, device->name, device->cc_major, device->cc_minor,
+                          device->driver->version / 1000, device->driver->version % 1000 / 10);
+}
+
+static smla_status load_library(struct rt_modules *modules, const struct rt_device *device, struct rt_module *module)
+{
+    rt_cu_library library = NULL;
+
+    if (module->library)
+        return SMLA_OK;
+    const rt_cu_result result =
+        device->driver->cuLibraryLoadData(&library, module->image->payload, NULL, NULL, 0, NULL, NULL, 0);
+    if (result != RT_CUDA_SUCCESS)
+        return fail_load(device, module, result, "cuLibraryLoadData");
+    module->library = library;
+    rt_count(&modules->loaded, 1);
+    return SMLA_OK;
+}
+
+static smla_status fail_layout(const struct rt_module *module, const char *what, size_t found, size_t wanted)
+{
+    return rt_fail(SMLA_ERROR_INTERNAL,
+                   "the compiled %s takes %s %zu, this smla passes %zu: the cubin is not of this version",
+                   module->image->info.entry_symbol, what, found, wanted);
+}
+
+/* One struct and nothing else: the launch passes a pointer to it without another look. */
+static smla_status check_parameters(const struct rt_device *device, const struct rt_module *module, rt_cu_kernel kernel,
+                                    const struct gen_plan *plan)
+{
+    size_t offset = 0, size = 0;
+    rt_cu_result result = device->driver->cuKernelGetParamInfo(kernel, 0, &offset, &size);
+
+    if (result != RT_CUDA_SUCCESS)
+        return fail_load(device, module, result, "cuKernelGetParamInfo(0)");
+    if (offset != 0)
+        return fail_layout(module, "its parameter at offset", offset, 0);
+    if (size != (size_t)plan->param_bytes)
+        return fail_layout(module, "a parameter of bytes", size, (size_t)plan->param_bytes);
+    result = device->driver->cuKernelGetParamInfo(kernel, 1, &offset, &size);
+    if (result == RT_CUDA_SUCCESS)
+        return fail_layout(module, "a second parameter at offset", offset, 0);
+    if (result != RT_CUDA_ERROR_INVALID_VALUE)
+        return fail_load(device, module, result, "cuKernelGetParamInfo(1)");
+    return SMLA_OK;
+}
+
+/* ptxas may have given a kernel fewer threads than planned, by its registers: better told now than at a launch. */
+static smla_status check_threads(const struct rt_device *device, const struct rt_module *module,
+                                 rt_cu_function function, const struct gen_variant *variant)
+{
+    int threads = 0;
+    const rt_cu_result result =
+        device->driver->cuFuncGetAttribute(&threads, RT_CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
+
+    if (result != RT_CUDA_SUCCESS)
+        return fail_load(device, module, result, "cuFuncGetAttribute(MAX_THREADS_PER_BLOCK)");
+    if (variant->threads > threads)
+        return rt_fail(SMLA_ERROR_INTERNAL, "%s was planned with blocks of %d threads, its registers allow %d",
+                       variant->name, variant->threads, threads);
+    return SMLA_OK;
+}
+
+static smla_status set_shared_memory(const struct rt_device *device, const struct rt_module *module,
+                                     rt_cu_function function, const struct gen_variant *variant)
+{
+    const rt_cu_result result = device->driver->cuFuncSetAttribute(
+        function, RT_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, variant->shared_bytes);
+
+    if (result != RT_CUDA_SUCCESS)
+        return fail_load(device, module, result, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
+    return SMLA_OK;
+}
+
+static smla_status resolve_variant(const struct rt_device *device, struct rt_module *module,
+                                   const struct gen_plan *plan, int32_t index)
+{
+    const struct gen_variant *variant = &plan->variants[index];
+    rt_cu_kernel kernel = NULL;
+    rt_cu_result result = device->driver->cuLibraryGetKernel(&kernel, module->library, variant->entry);
+
+    if (result != RT_CUDA_SUCCESS)
+        return fail_load(device, module, result, "cuLibraryGetKernel");
+    smla_status status = check_parameters(device, module, kernel, plan);
+    if (status != SMLA_OK)
+        return status;
+    result = device->driver->cuKernelGetFunction(&module->functions[index], kernel);
+    if (result != RT_CUDA_SUCCESS)
+        return fail_load(device, module, result, "cuKernelGetFunction");
+    status = check_threads(device, module, module->functions[index], variant);
+    if (status == SMLA_OK)
+        status = set_shared_memory(device, module, module->functions[index], variant);
+    return status;
+}
+
+/* A library whose resolving failed is kept, and the next attempt goes on from there: unloading it could end somebody's
+ * stream capture. */
+static smla_status make_ready(struct rt_modules *modules, const struct rt_device *device, struct rt_module *module,
+                              const struct gen_plan *plan)
+{
+    const uint64_t start = rt_now_ns();
+    smla_status status = load_library(modules, device, module);
+
+    for (int32_t i = 0; status == SMLA_OK && i < plan->variant_count; i++)
+        status = resolve_variant(device, module, plan, i);
+    rt_count(&modules->load_ns, rt_now_ns() - start);
+    module->ready = status == SMLA_OK;
+    return status;
+}
+
+smla_status rt_modules_get(struct rt_modules *modules, const struct rt_device *device, const struct rt_entry *image,
+                           const struct gen_plan *plan, const struct rt_module **out)
+{
+    smla_status status = SMLA_OK;
+
+    pthread_mutex_lock(&modules->lock);
+    struct rt_module *module = find_module(modules, device, image);
+    if (module == NULL)
+        module = add_module(modules, device, image);
+    if (module == NULL)
+        status = SMLA_ERROR_OUT_OF_MEMORY;
+    else if (!module->ready)
+        status = make_ready(modules, device, module, plan);
+    pthread_mutex_unlock(&modules->lock);
+    if (status == SMLA_OK)
+        *out = module;
+    return status;
+}
+
+void rt_modules_unload(struct rt_modules *modules, const struct rt_driver *driver)
+{
+    for (struct rt_module *module = modules->first; module; module = module->next) {
+        if (module->library && driver->cuLibraryUnload(module->library) == RT_CUDA_ERROR_DEINITIALIZED)
+            return;
+        module->library = NULL;
+    }
+}
+
+void rt_modules_free(struct rt_modules *modules)
+{
+    while (modules->first) {
+        struct rt_module *next = modules->first->next;
+        free(modules->first);
+        modules->first = next;
+    }
+    pthread_mutex_destroy(&modules->lock);
+}

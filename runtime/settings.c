@@ -1,0 +1,153 @@
+#include "settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache.h"
+#include "error.h"
+
+/* A word of an environment variable and its policy. */
+struct word {
+    const char *text;
+    uint32_t policy;
+};
+
+/* Unset and empty are the same. secure_getenv: a set-uid program's caller does not choose its files. */
+static const char *environment(const char *name)
+{
+    const char *value = secure_getenv(name);
+
+    return value && value[0] ? value : NULL;
+}
+
+static smla_status policy_from_environment(const char *name, const struct word *words, size_t count, uint32_t *policy)
+{
+    const char *value = environment(name);
+
+    *policy = words[0].policy;
+    if (value == NULL)
+        return SMLA_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i].text, value) == 0) {
+            *policy = words[i].policy;
+            return SMLA_OK;
+        }
+    }
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "the environment variable %s is \"%.40s\": it may be %s, %s or %s",
+                   name, value, words[0].text, words[1].text, words[2].text);
+}
+
+static smla_status read_policies(struct rt_settings *settings, const smla_context_desc *desc)
+{
+    static const struct word cache_words[] = {{"rw", SMLA_CACHE_RW}, {"ro", SMLA_CACHE_RO}, {"off", SMLA_CACHE_OFF}};
+    static const struct word jit_words[] = {{"on", SMLA_JIT_ON}, {"off", SMLA_JIT_OFF}, {"sealed", SMLA_JIT_SEALED}};
+    smla_status status = SMLA_OK;
+
+    settings->cache_policy = desc->cache_policy;
+    settings->jit_policy = desc->jit_policy;
+    if (desc->cache_policy == SMLA_CACHE_DEFAULT)
+        status = policy_from_environment("SMLA_CACHE", cache_words, 3, &settings->cache_policy);
+    if (status == SMLA_OK && desc->jit_policy == SMLA_JIT_DEFAULT)
+        status = policy_from_environment("SMLA_JIT", jit_words, 3, &settings->jit_policy);
+    return status;
+}
+
+static smla_status check_desc(const smla_context_desc *desc)
+{
+    if (desc->flags & ~(uint32_t)SMLA_CONTEXT_PRIMARY)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "context flags 0x%x: there is SMLA_CONTEXT_PRIMARY (1) only",
+                       (unsigned)desc->flags);
+    if (desc->cache_policy > SMLA_CACHE_RW)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "cache_policy %u: SMLA_CACHE_* is 0 to 3",
+                       (unsigned)desc->cache_policy);
+    if (desc->jit_policy > SMLA_JIT_SEALED)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "jit_policy %u: SMLA_JIT_* is 0 to 3", (unsigned)desc->jit_policy);
+    if (desc->reserved != 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_context_desc.reserved is %u: zero the struct first",
+                       (unsigned)desc->reserved);
+    if ((desc->flags & SMLA_CONTEXT_PRIMARY) && desc->device < 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "device %d: CUDA ordinals start at 0", (int)desc->device);
+    return SMLA_OK;
+}
+
+static smla_status copy_string(char **to, const char *from)
+{
+    const size_t size = from ? strlen(from) + 1 : 0;
+
+    *to = NULL;
+    if (from == NULL)
+        return SMLA_OK;
+    *to = malloc(size);
+    if (*to == NULL)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a path of %zu bytes", size);
+    memcpy(*to, from, size);
+    return SMLA_OK;
+}
+
+/* The working folder may change later, so a relative folder is fixed now. */
+static smla_status copy_absolute(char **to, const char *dir)
+{
+    char here[PATH_MAX], joined[2 * PATH_MAX];
+
+    if (dir[0] == '/')
+        return copy_string(to, dir);
+    if (getcwd(here, sizeof here) == NULL) {
+        const smla_status status = rt_fail_native(SMLA_ERROR_IO, errno,
+                                                  "cache_dir \"%.200s\" is relative and the "
+                                                  "working folder cannot be told: %s",
+                                                  dir, strerror(errno));
+        rt_fail_path(dir);
+        return status;
+    }
+    if (snprintf(joined, sizeof joined, "%s/%s", here, dir) >= (int)sizeof joined)
+        return rt_fail(SMLA_ERROR_IO, "cache_dir is longer than %zu bytes", sizeof joined);
+    return copy_string(to, joined);
+}
+
+static smla_status read_cache_dir(struct rt_settings *settings, const smla_context_desc *desc)
+{
+    settings->cache_dir_given = desc->cache_dir != NULL;
+    if (settings->cache_policy == SMLA_CACHE_OFF)
+        return SMLA_OK;
+    if (desc->cache_dir)
+        return copy_absolute(&settings->cache_dir, desc->cache_dir);
+    settings->cache_dir = rt_cache_default_dir();
+    return SMLA_OK;
+}
+
+static const char *first_of(const char *given, const char *otherwise)
+{
+    return given ? given : otherwise;
+}
+
+smla_status rt_settings_read(struct rt_settings *settings, const smla_context_desc *desc)
+{
+    memset(settings, 0, sizeof *settings);
+    settings->flags = desc->flags;
+    settings->device = desc->device;
+    settings->log = (struct rt_log){desc->log, desc->log_user};
+    smla_status status = check_desc(desc);
+    if (status == SMLA_OK)
+        status = read_policies(settings, desc);
+    if (status == SMLA_OK)
+        status = copy_string(&settings->driver_path, first_of(desc->driver_path, environment("SMLA_DRIVER")));
+    if (status == SMLA_OK)
+        status = copy_string(&settings->nvrtc_path, first_of(desc->nvrtc_path, environment("SMLA_NVRTC")));
+    if (status == SMLA_OK)
+        status = read_cache_dir(settings, desc);
+    if (status != SMLA_OK)
+        rt_settings_free(settings);
+    return status;
+}
+
+void rt_settings_free(struct rt_settings *settings)
+{
+    free(settings->driver_path);
+    free(settings->nvrtc_path);
+    free(settings->cache_dir);
+    memset(settings, 0, sizeof *settings);
+}

@@ -1,0 +1,26 @@
+/* What a context is to do: the description where it says, the environment where it leaves a default. Read once. */
+#ifndef SMLA_RUNTIME_SETTINGS_H
+#define SMLA_RUNTIME_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "log.h"
+
+struct rt_settings {
+    uint32_t flags;
+    int32_t device;
+    uint32_t cache_policy; /* never DEFAULT */
+    uint32_t jit_policy;   /* never DEFAULT */
+    char *driver_path;     /* NULL: the system's search */
+    char *nvrtc_path;      /* NULL: the search of nvrtc.h */
+    char *cache_dir;       /* absolute; NULL: none */
+    bool cache_dir_given;  /* by the description */
+    struct rt_log log;
+};
+
+/* Returns SMLA_OK; INVALID_ARGUMENT (also for an environment variable with an unknown word); IO; OUT_OF_MEMORY.
+ * On OK the caller frees with rt_settings_free. */
+smla_status rt_settings_read(struct rt_settings *settings, const smla_context_desc *desc);
+void rt_settings_free(struct rt_settings *settings);
+
+#endif
