@@ -1,0 +1,111 @@
+#include "kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "obtain.h"
+#include "sized.h"
+
+static bool is_reference(const struct gen_spec *spec)
+{
+    return spec->op == SMLA_OP_PREFILL_REFERENCE;
+}
+
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static smla_status make_kernel(const struct rt_device *device, const struct gen_bundle *bundle,
+                               const struct rt_module *module, smla_kernel **out)
+{
+    const struct gen_plan *plan = &bundle->plan;
+    const struct gen_variant *variant = &plan->variants[0];
+    smla_kernel *kernel = malloc(sizeof *kernel);
+
+    if (kernel == NULL)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a kernel's record");
+    *kernel = (smla_kernel){
+        .driver = device->driver,
+        .cuda_context = device->context,
+        .function = module->functions[0],
+        .op = bundle->spec.op,
+        .h_q = bundle->spec.h_q,
+        .d_qk = bundle->spec.d_qk,
+        .d_v = bundle->spec.d_v,
+        .threads = variant->threads,
+        .shared_bytes = variant->shared_bytes,
+        .queries_per_block = variant->queries_per_block,
+        .pointer_alignment_bytes = plan->pointer_alignment_bytes,
+        .stride_alignment_elems = plan->stride_alignment_elems,
+        .out_elem_bytes = is_reference(&bundle->spec) ? 4 : 2,
+    };
+    kernel->out_alignment_bytes = larger(plan->pointer_alignment_bytes, kernel->out_elem_bytes);
+    snprintf(kernel->name, sizeof kernel->name, "%s", variant->name);
+    *out = kernel;
+    return SMLA_OK;
+}
+
+static smla_status load_bundle(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
+                               smla_kernel **out)
+{
+    const struct rt_entry *image;
+    const struct rt_module *module;
+    smla_status status = rt_device_check(device, &bundle->spec, &bundle->plan);
+
+    if (status == SMLA_OK)
+        status = rt_obtain(context, bundle, RT_KIND_CUBIN, device->driver->version / 1000, &image);
+    if (status == SMLA_OK)
+        status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module);
+    return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;
+}
+
+static smla_status prepare_on(smla_context *context, const struct rt_device *device, const smla_kernel_desc *desc,
+                              smla_kernel **out)
+{
+    const struct gen_target *target = NULL;
+    struct gen_refusal refusal;
+    struct gen_bundle bundle;
+    smla_status status = SMLA_OK;
+
+    if (desc->target == NULL)
+        status = rt_device_target(device, &target);
+    if (status != SMLA_OK)
+        return status;
+    status = gen_bundle_make(desc, target, &bundle, &refusal);
+    if (status != SMLA_OK)
+        return rt_fail(status, "%s", refusal.text);
+    status = load_bundle(context, device, &bundle, out);
+    gen_bundle_free(&bundle);
+    return status;
+}
+
+smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out)
+{
+    const struct rt_driver *driver;
+    struct rt_device device;
+    smla_kernel_desc full;
+    smla_kernel *kernel = NULL;
+
+    if (context == NULL || out == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prepare: %s is NULL", context ? "out" : "context");
+    smla_status status = rt_sized_read(&full, sizeof full, desc, "smla_kernel_desc");
+    if (status == SMLA_OK)
+        status = rt_context_driver(context, &driver);
+    if (status == SMLA_OK)
+        status = rt_device_enter(&device, driver, context->primary);
+    if (status != SMLA_OK)
+        return status;
+    status = rt_device_leave(&device, prepare_on(context, &device, &full, &kernel));
+    if (status == SMLA_OK)
+        *out = kernel;
+    else
+        smla_kernel_destroy(kernel);
+    return status;
+}
+
+void smla_kernel_destroy(smla_kernel *kernel)
+{
+    free(kernel);
+}

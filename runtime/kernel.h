@@ -1,0 +1,26 @@
+/* A prepared kernel: all that a call needs, and nothing that it has to look up. */
+#ifndef SMLA_RUNTIME_KERNEL_H
+#define SMLA_RUNTIME_KERNEL_H
+
+#include "driver.h"
+#include "spec.h"
+
+struct smla_kernel {
+    const struct rt_driver *driver; /* the context's */
+    rt_cu_context cuda_context;
+    rt_cu_function function;
+    uint32_t op;
+    int32_t h_q;
+    int32_t d_qk;
+    int32_t d_v;
+    int32_t threads;
+    int32_t shared_bytes;
+    int32_t queries_per_block;
+    int32_t pointer_alignment_bytes; /* of query and kv */
+    int32_t stride_alignment_elems;  /* of query, kv and out */
+    int32_t out_elem_bytes;
+    int32_t out_alignment_bytes;
+    char name[64]; /* of the variant */
+};
+
+#endif

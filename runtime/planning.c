@@ -1,0 +1,33 @@
+#include "planning.h"
+
+#include "error.h"
+
+static smla_status target_of_device(smla_context *context, const struct gen_target **target)
+{
+    const struct rt_driver *driver;
+    struct rt_device device;
+    smla_status status;
+
+    if (context == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "neither a context, whose device could be asked, nor a target: name one (90, 90a, 100, 100a, "
+                       "100f, 103, 103a, 103f)");
+    status = rt_context_driver(context, &driver);
+    if (status == SMLA_OK)
+        status = rt_device_enter(&device, driver, context->primary);
+    return status == SMLA_OK ? rt_device_leave(&device, rt_device_target(&device, target)) : status;
+}
+
+smla_status rt_bundle_for(smla_context *context, const smla_kernel_desc *desc, struct gen_bundle *bundle)
+{
+    const struct gen_target *target = NULL;
+    struct gen_refusal refusal;
+    smla_status status = SMLA_OK;
+
+    if (desc->target == NULL)
+        status = target_of_device(context, &target);
+    if (status != SMLA_OK)
+        return status;
+    status = gen_bundle_make(desc, target, bundle, &refusal);
+    return status == SMLA_OK ? SMLA_OK : rt_fail(status, "%s", refusal.text);
+}

@@ -1,0 +1,12 @@
+/* The generator, for calls that may or may not have a device to ask. */
+#ifndef SMLA_RUNTIME_PLANNING_H
+#define SMLA_RUNTIME_PLANNING_H
+
+#include "context.h"
+
+/* Makes the bundle of a full-size description: for its target, or for the device's when it names none.
+ * context: may be NULL when desc names a target. On OK the caller frees the bundle.
+ * Returns SMLA_OK; the generator's refusals (INVALID_ARGUMENT, UNSUPPORTED, …); UNAVAILABLE; DRIVER. */
+smla_status rt_bundle_for(smla_context *context, const smla_kernel_desc *desc, struct gen_bundle *bundle);
+
+#endif

@@ -1,0 +1,389 @@
+/* The call: check the arguments, fill the parameter struct, launch. */
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "error.h"
+#include "kernel.h"
+#include "prefill_params.h"
+#include "sized.h"
+
+_Static_assert(SMLA_PARAM_LSE_BASE_2 == SMLA_LSE_BASE_2, "template and header agree");
+_Static_assert(SMLA_PARAM_LSE_WITH_SINK == SMLA_LSE_WITH_SINK, "template and header agree");
+_Static_assert(SMLA_PARAM_LSE_EMPTY_NEGATIVE == SMLA_LSE_EMPTY_NEGATIVE, "template and header agree");
+_Static_assert(sizeof(long long) == sizeof(int64_t), "strides are int64 on both sides");
+
+enum { ALL_LSE_FLAGS = SMLA_LSE_BASE_2 | SMLA_LSE_WITH_SINK | SMLA_LSE_EMPTY_NEGATIVE };
+
+/* One tensor of the call, [rows, columns, width] with the last dimension contiguous. */
+struct tensor {
+    const char *name;
+    const char *row_stride_name;
+    const char *column_stride_name; /* NULL: no such stride */
+    const void *pointer;
+    int64_t rows;
+    int64_t columns;
+    int64_t width;
+    int64_t row_stride; /* elements; 0: contiguous, until resolved */
+    int64_t column_stride;
+    int32_t elem_bytes;
+    int32_t alignment_bytes;
+    int32_t stride_alignment_elems;
+    bool needed;  /* may not be NULL */
+    bool written; /* rows and columns may not overlap */
+};
+
+enum tensor_index { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, OUT, LSE, MAX_LOGITS, REF_OUT, REF_LOGIT, TENSORS };
+
+static struct tensor vector_tensor(const char *name, const void *pointer, const char *stride_name, int64_t rows,
+                                   int64_t width, int64_t row_stride)
+{
+    return (struct tensor){.name = name,
+                           .row_stride_name = stride_name,
+                           .pointer = pointer,
+                           .rows = rows,
+                           .columns = 1,
+                           .width = width,
+                           .row_stride = row_stride,
+                           .elem_bytes = 4,
+                           .alignment_bytes = 4,
+                           .stride_alignment_elems = 1};
+}
+
+static void list_inputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
+{
+    tensors[QUERY] = (struct tensor){.name = "query",
+                                     .row_stride_name = "query_stride_token",
+                                     .column_stride_name = "query_stride_head",
+                                     .pointer = args->query,
+                                     .rows = args->s_q,
+                                     .columns = kernel->h_q,
+                                     .width = kernel->d_qk,
+                                     .row_stride = args->query_stride_token,
+                                     .column_stride = args->query_stride_head,
+                                     .elem_bytes = 2,
+                                     .alignment_bytes = kernel->pointer_alignment_bytes,
+                                     .stride_alignment_elems = kernel->stride_alignment_elems,
+                                     .needed = true};
+    tensors[KV] = vector_tensor("kv", args->kv, "kv_stride_token", args->s_kv, kernel->d_qk, args->kv_stride_token);
+    tensors[KV].elem_bytes = 2;
+    tensors[KV].alignment_bytes = kernel->pointer_alignment_bytes;
+    tensors[KV].stride_alignment_elems = kernel->stride_alignment_elems;
+    tensors[KV].needed = args->s_kv > 0;
+    tensors[INDICES] = vector_tensor("indices", args->indices, "indices_stride_token", args->s_q, args->topk,
+                                     args->indices_stride_token);
+    tensors[INDICES].needed = args->topk > 0;
+    tensors[TOPK_LENGTH] =
+        vector_tensor("topk_length", args->topk_length, "topk_length_stride", args->s_q, 1, args->topk_length_stride);
+    tensors[ATTN_SINK] = vector_tensor("attn_sink", args->attn_sink, NULL, 1, kernel->h_q, 0);
+}
+
+static void list_outputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
+{
+    tensors[OUT] = (struct tensor){.name = "out",
+                                   .row_stride_name = "out_stride_token",
+                                   .column_stride_name = "out_stride_head",
+                                   .pointer = args->out,
+                                   .rows = args->s_q,
+                                   .columns = kernel->h_q,
+                                   .width = kernel->d_v,
+                                   .row_stride = args->out_stride_token,
+                                   .column_stride = args->out_stride_head,
+                                   .elem_bytes = kernel->out_elem_bytes,
+                                   .alignment_bytes = kernel->out_alignment_bytes,
+                                   .stride_alignment_elems = kernel->stride_alignment_elems,
+                                   .needed = true,
+                                   .written = true};
+    tensors[LSE] = vector_tensor("lse", args->lse, "lse_stride_token", args->s_q, kernel->h_q, args->lse_stride_token);
+    tensors[LSE].written = true;
+    tensors[MAX_LOGITS] = vector_tensor("max_logits", args->max_logits, "max_logits_stride_token", args->s_q,
+                                        kernel->h_q, args->max_logits_stride_token);
+    tensors[MAX_LOGITS].written = true;
+    tensors[REF_OUT] =
+        vector_tensor("ref_out_abs", args->ref_out_abs, NULL, args->s_q, (int64_t)kernel->h_q * kernel->d_v, 0);
+    tensors[REF_LOGIT] = vector_tensor("ref_logit_abs", args->ref_logit_abs, NULL, args->s_q, kernel->h_q, 0);
+}
+
+static smla_status fail_argument(const char *format, const char *name, long long value, const char *limit)
+{
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, format, name, value, limit);
+}
+
+static smla_status check_size(const char *name, int64_t value, int64_t most)
+{
+    if (value < 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld is negative: sizes are 0 or more", name, (long long)value);
+    if (value > most)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: at most %lld in one call", name, (long long)value,
+                       (long long)most);
+    return SMLA_OK;
+}
+
+static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_args *args)
+{
+    smla_status status = check_size("s_q", args->s_q, (int64_t)INT32_MAX * kernel->queries_per_block);
+
+    if (status == SMLA_OK)
+        status = check_size("s_kv", args->s_kv, INT64_MAX);
+    if (status == SMLA_OK)
+        status = check_size("topk", args->topk, INT32_MAX);
+    if (status != SMLA_OK)
+        return status;
+    if (args->lse_flags & ~(uint32_t)ALL_LSE_FLAGS)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "lse_flags 0x%x: SMLA_LSE_* are 0x1, 0x2 and 0x4",
+                       (unsigned)args->lse_flags);
+    if (args->reserved)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_args.reserved is %u: zero the struct first",
+                       (unsigned)args->reserved);
+    if (!isfinite(args->sm_scale))
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %s: it must be finite, 1/sqrt(d_qk) for instance",
+                       isnan(args->sm_scale) ? "NaN" : "infinite");
+    return SMLA_OK;
+}
+
+static smla_status check_pointer(const struct tensor *tensor)
+{
+    if (tensor->pointer == NULL && tensor->needed)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s is NULL: a device pointer to [%lld, %lld, %lld] is needed",
+                       tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width);
+    if ((uintptr_t)tensor->pointer % (uintptr_t)tensor->alignment_bytes != 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s is at %p: this kernel needs it aligned to %d bytes",
+                       tensor->name, tensor->pointer, tensor->alignment_bytes);
+    return SMLA_OK;
+}
+
+static smla_status check_stride(const struct tensor *tensor, const char *name, int64_t stride)
+{
+    if (stride < 0)
+        return fail_argument("%s %lld is negative: strides are in elements, 0 means %s", name, (long long)stride,
+                             "contiguous");
+    if (stride % tensor->stride_alignment_elems != 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: this kernel needs a multiple of %d elements (%d bytes)",
+                       name, (long long)stride, tensor->stride_alignment_elems,
+                       tensor->stride_alignment_elems * tensor->elem_bytes);
+    return SMLA_OK;
+}
+
+static smla_status fail_overflow(const struct tensor *tensor)
+{
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                   "%s reaches past 2^63 bytes: [%lld, %lld, %lld] with strides of %lld and %lld elements",
+                   tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width,
+                   (long long)tensor->row_stride, (long long)tensor->column_stride);
+}
+
+/* Puts the contiguous strides where 0 stands. */
+static smla_status resolve_strides(struct tensor *tensor)
+{
+    if (tensor->column_stride == 0)
+        tensor->column_stride = tensor->width;
+    if (tensor->row_stride == 0 && __builtin_mul_overflow(tensor->column_stride, tensor->columns, &tensor->row_stride))
+        return fail_overflow(tensor);
+    return SMLA_OK;
+}
+
+/* The last byte must be within int64: the kernel's offsets are. */
+static smla_status check_extent(const struct tensor *tensor)
+{
+    int64_t across, down, elems, bytes;
+
+    if (tensor->rows == 0)
+        return SMLA_OK;
+    if (__builtin_mul_overflow(tensor->rows - 1, tensor->row_stride, &down) ||
+        __builtin_mul_overflow(tensor->columns - 1, tensor->column_stride, &across) ||
+        __builtin_add_overflow(down, across, &elems) || __builtin_add_overflow(elems, tensor->width, &elems) ||
+        __builtin_mul_overflow(elems, (int64_t)tensor->elem_bytes, &bytes))
+        return fail_overflow(tensor);
+    return SMLA_OK;
+}
+
+/* No overlap when one of the two dimensions steps over the whole of the other. check_extent has excluded overflow. */
+static bool is_apart(const struct tensor *tensor)
+{
+    const int64_t row_span = (tensor->rows - 1) * tensor->row_stride + tensor->width;
+    const int64_t column_span = (tensor->columns - 1) * tensor->column_stride + tensor->width;
+
+    if (tensor->rows <= 1)
+        return tensor->columns <= 1 || tensor->column_stride >= tensor->width;
+    if (tensor->columns <= 1)
+        return tensor->row_stride >= tensor->width;
+    return (tensor->column_stride >= tensor->width && tensor->row_stride >= column_span) ||
+           (tensor->row_stride >= tensor->width && tensor->column_stride >= row_span);
+}
+
+static smla_status check_apart(const struct tensor *tensor)
+{
+    if (!tensor->written || is_apart(tensor))
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                   "%s overlaps itself: [%lld, %lld, %lld] with strides of %lld and %lld elements; strides of 0 mean "
+                   "contiguous",
+                   tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width,
+                   (long long)tensor->row_stride, (long long)tensor->column_stride);
+}
+
+static smla_status check_tensor(struct tensor *tensor)
+{
+    smla_status status = check_pointer(tensor);
+
+    if (tensor->pointer == NULL && status == SMLA_OK) {
+        /* Not there, so its strides do not matter, but the kernel gets proper ones. */
+        tensor->row_stride = 0;
+        tensor->column_stride = 0;
+        return resolve_strides(tensor);
+    }
+    if (status == SMLA_OK && tensor->row_stride_name)
+        status = check_stride(tensor, tensor->row_stride_name, tensor->row_stride);
+    if (status == SMLA_OK && tensor->column_stride_name)
+        status = check_stride(tensor, tensor->column_stride_name, tensor->column_stride);
+    if (status == SMLA_OK)
+        status = resolve_strides(tensor);
+    if (status == SMLA_OK)
+        status = check_extent(tensor);
+    if (status == SMLA_OK)
+        status = check_apart(tensor);
+    return status;
+}
+
+static smla_status check_reference_outputs(const smla_kernel *kernel, const smla_prefill_args *args)
+{
+    if (kernel->op == SMLA_OP_PREFILL_REFERENCE || (args->ref_out_abs == NULL && args->ref_logit_abs == NULL))
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                   "%s is given, and only a kernel of SMLA_OP_PREFILL_REFERENCE writes it: leave it NULL for %s",
+                   args->ref_out_abs ? "ref_out_abs" : "ref_logit_abs", kernel->name);
+}
+
+static smla_status check_tensors(const smla_kernel *kernel, const smla_prefill_args *args,
+                                 struct tensor tensors[TENSORS])
+{
+    smla_status status = check_reference_outputs(kernel, args);
+
+    list_inputs(kernel, args, tensors);
+    list_outputs(kernel, args, tensors);
+    for (int i = 0; status == SMLA_OK && i < TENSORS; i++)
+        status = check_tensor(&tensors[i]);
+    return status;
+}
+
+/* No int index reaches past 2^31 rows, so the kernel need not know of more. */
+static unsigned int clamp_rows(int64_t s_kv)
+{
+    return s_kv > (int64_t)INT32_MAX + 1 ? (unsigned int)INT32_MAX + 1u : (unsigned int)s_kv;
+}
+
+static void fill_params(const smla_prefill_args *args, const struct tensor tensors[TENSORS],
+                        struct smla_prefill_params *params)
+{
+    /* Padding too: what is passed to a kernel has no undefined byte. */
+    memset(params, 0, sizeof *params);
+    params->query = args->query;
+    params->kv = args->kv;
+    params->indices = args->indices;
+    params->topk_length = args->topk_length;
+    params->attn_sink = args->attn_sink;
+    params->out = args->out;
+    params->lse = args->lse;
+    params->max_logits = args->max_logits;
+    params->ref_out_abs = args->ref_out_abs;
+    params->ref_logit_abs = args->ref_logit_abs;
+    params->query_stride_token = tensors[QUERY].row_stride;
+    params->query_stride_head = tensors[QUERY].column_stride;
+    params->kv_stride_token = tensors[KV].row_stride;
+    params->indices_stride_token = tensors[INDICES].row_stride;
+    params->topk_length_stride = tensors[TOPK_LENGTH].row_stride;
+    params->out_stride_token = tensors[OUT].row_stride;
+    params->out_stride_head = tensors[OUT].column_stride;
+    params->lse_stride_token = tensors[LSE].row_stride;
+    params->max_logits_stride_token = tensors[MAX_LOGITS].row_stride;
+    params->s_q = args->s_q;
+    params->s_kv = clamp_rows(args->s_kv);
+    params->topk = (int)args->topk;
+    params->sm_scale = args->sm_scale;
+    params->lse_flags = args->lse_flags;
+}
+
+static smla_status launch_here(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
+{
+    const bool reference = kernel->op == SMLA_OP_PREFILL_REFERENCE;
+    const int64_t blocks = (params->s_q + kernel->queries_per_block - 1) / kernel->queries_per_block;
+    const struct rt_cu_launch_config config = {
+        .gridDimX = (unsigned int)blocks,
+        .gridDimY = reference ? (unsigned int)kernel->h_q : 1,
+        .gridDimZ = 1,
+        .blockDimX = (unsigned int)kernel->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = (unsigned int)kernel->shared_bytes,
+        .hStream = stream,
+    };
+    void *parameters[] = {params};
+    const rt_cu_result result = kernel->driver->cuLaunchKernelEx(&config, kernel->function, parameters, NULL);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(kernel->driver, result,
+                              "the launch of %s (%u x %u blocks of %d threads, %d bytes shared)", kernel->name,
+                              config.gridDimX, config.gridDimY, kernel->threads, kernel->shared_bytes);
+    return SMLA_OK;
+}
+
+static smla_status launch_pushed(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
+{
+    const struct rt_driver *driver = kernel->driver;
+    rt_cu_context popped;
+    rt_cu_result result = driver->cuCtxPushCurrent(kernel->cuda_context);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(driver, result, "cuCtxPushCurrent of the kernel's context");
+    const smla_status status = launch_here(kernel, params, stream);
+    result = driver->cuCtxPopCurrent(&popped);
+    if (result != RT_CUDA_SUCCESS && status == SMLA_OK)
+        return rt_driver_fail(driver, result, "%s was launched, but cuCtxPopCurrent afterwards", kernel->name);
+    return status;
+}
+
+static smla_status launch(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
+{
+    rt_cu_context current = NULL;
+    const rt_cu_result result = kernel->driver->cuCtxGetCurrent(&current);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(kernel->driver, result, "cuCtxGetCurrent");
+    return current == kernel->cuda_context ? launch_here(kernel, params, stream)
+                                           : launch_pushed(kernel, params, stream);
+}
+
+smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream)
+{
+    struct tensor tensors[TENSORS];
+    struct smla_prefill_params params;
+    smla_prefill_args full;
+
+    if (kernel == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill: kernel is NULL");
+    smla_status status = rt_sized_read(&full, sizeof full, args, "smla_prefill_args");
+    if (status == SMLA_OK)
+        status = check_scalars(kernel, &full);
+    if (status != SMLA_OK || full.s_q == 0 || kernel->h_q == 0)
+        return status;
+    status = check_tensors(kernel, &full, tensors);
+    if (status != SMLA_OK)
+        return status;
+    fill_params(&full, tensors, &params);
+    return launch(kernel, &params, stream);
+}
+
+smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
+                                        uint64_t *out_bytes)
+{
+    if (kernel == NULL || out_bytes == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_workspace_size: %s is NULL",
+                       kernel ? "out_bytes" : "kernel");
+    smla_status status = check_size("max_s_q", max_s_q, INT64_MAX);
+    if (status == SMLA_OK)
+        status = check_size("max_topk", max_topk, INT64_MAX);
+    if (status == SMLA_OK)
+        *out_bytes = 0; /* plain prefill keeps everything in a block */
+    return status;
+}

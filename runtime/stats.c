@@ -1,0 +1,28 @@
+#include "context.h"
+#include "error.h"
+#include "sized.h"
+
+smla_status smla_stats(const smla_context *context, smla_stats_counters *out)
+{
+    if (context == NULL || out == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_stats: %s is NULL", context ? "out" : "context");
+    const struct rt_counters *own = &context->counters;
+    const struct rt_cache_counters *cache = rt_cache_counters(context->cache);
+    const smla_stats_counters full = {
+        .struct_size = sizeof full,
+        .memory_hits = rt_counted(&own->memory_hits),
+        .disk_hits = rt_counted(&own->disk_hits),
+        .misses = rt_counted(&own->misses),
+        .compiles = rt_counted(&own->compiles),
+        .compile_failures = rt_counted(&own->compile_failures),
+        .compile_ns = rt_counted(&own->compile_ns),
+        .shared_waits = rt_counted(&own->shared_waits),
+        .entries_written = rt_counted(&cache->written),
+        .entries_damaged = rt_counted(&cache->damaged),
+        .cache_errors = rt_counted(&cache->errors),
+        .refused_compiles = rt_counted(&own->refused_compiles),
+        .kernels_loaded = rt_counted(&context->modules.loaded),
+        .load_ns = rt_counted(&context->modules.load_ns),
+    };
+    return rt_sized_write(out, &full, sizeof full);
+}
