@@ -84,8 +84,8 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
     add_region(plan, "probability", number(plan, "probability_slots") * heads * keys * BF16_BYTES, "P as bf16");
     add_region(plan, "row_scale", number(plan, "probability_slots") * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "out_scale", heads * 4, "factor for out at the end");
-    add_region(plan, "barriers", number(plan, "key_slots") * number(plan, "output_warpgroups") * 8,
-               "key_full: an mbarrier for each half of each key slot");
+    add_region(plan, "barriers", (number(plan, "key_slots") * (number(plan, "output_warpgroups") + 1) + 1) * 8,
+               "mbarriers: key_full for each half of each key slot, p_ready for each slot, out_scale_ready");
 }
 
 static smla_status add_variant(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)

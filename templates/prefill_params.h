@@ -5,16 +5,16 @@
 #define SMLA_PREFILL_PARAMS_H
 
 struct smla_prefill_params {
-    const void *query;        /* [s_q, h_q, d_qk] bf16 */
-    const void *kv;           /* [s_kv, d_qk] bf16 */
-    const int *indices;       /* [s_q, topk] */
-    const int *topk_length;   /* [s_q] or NULL */
-    const float *attn_sink;   /* [h_q] or NULL */
-    void *out;                /* [s_q, h_q, d_v] bf16; float32 for the reference kernel */
-    float *lse;               /* [s_q, h_q] or NULL */
-    float *max_logits;        /* [s_q, h_q] or NULL */
-    float *ref_out_abs;       /* reference kernel only, or NULL */
-    float *ref_logit_abs;     /* reference kernel only, or NULL */
+    const void *query;      /* [s_q, h_q, d_qk] bf16 */
+    const void *kv;         /* [s_kv, d_qk] bf16 */
+    const int *indices;     /* [s_q, topk] */
+    const int *topk_length; /* [s_q] or NULL */
+    const float *attn_sink; /* [h_q] or NULL */
+    void *out;              /* [s_q, h_q, d_v] bf16; float32 for the reference kernel */
+    float *lse;             /* [s_q, h_q] or NULL */
+    float *max_logits;      /* [s_q, h_q] or NULL */
+    float *ref_out_abs;     /* reference kernel only, or NULL */
+    float *ref_logit_abs;   /* reference kernel only, or NULL */
     long long query_stride_token;
     long long query_stride_head;
     long long kv_stride_token;
@@ -25,10 +25,10 @@ struct smla_prefill_params {
     long long lse_stride_token;
     long long max_logits_stride_token;
     long long s_q;
-    unsigned int s_kv;        /* clamped to 2^31: no int index reaches further */
+    unsigned int s_kv; /* clamped to 2^31: no int index reaches further */
     int topk;
     float sm_scale;
-    unsigned int lse_flags;   /* SMLA_LSE_* of smla.h */
+    unsigned int lse_flags; /* SMLA_LSE_* of smla.h */
 };
 
 /* smla.h's values again, because a template includes no public header; the runtime checks that they agree. */

@@ -5,10 +5,10 @@
  *
  * One block computes one query token (blockIdx.x) and head (blockIdx.y), in two passes over the list: the largest
  * logit, then the sums. Nothing is clever here; tools/common/reference.c is the same in C. */
-#include "smla_config.cuh"
-#include "types.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
+#include "smla_config.cuh"
+#include "types.cuh"
 
 static constexpr int THREADS = SMLA_THREADS;
 static constexpr int COLUMNS = SMLA_D_V / THREADS; /* output columns of a thread */

@@ -28,21 +28,22 @@ template <int REGISTERS> __device__ __forceinline__ void setmaxnreg_dec()
 
 /* ---- Barriers ---- */
 
-/* 9.7.13.1 barrier.cta: `threads` counts those that sync and those that arrive. */
+/* 9.7.13.1 barrier.cta: waits until `threads` threads (whole warps) have come; orders their memory accesses. */
 __device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-
-__device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 /* 9.7.13.15.9 mbarrier.init */
 __device__ __forceinline__ void mbarrier_init(u32 mbarrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(mbarrier), "r"(arrivals) : "memory");
+}
+
+/* 9.7.13.15.13 mbarrier.arrive, with release semantics. */
+__device__ __forceinline__ void mbarrier_arrive(u32 mbarrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(mbarrier) : "memory");
 }
 
 /* 9.7.13.15.16 mbarrier.try_wait: waits until the phase of this parity has completed. */

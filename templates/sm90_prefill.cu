@@ -12,13 +12,14 @@
  *   P       [64 heads, 64 keys]   bf16, through one of two slots from the softmax warpgroup to the output warpgroups
  *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
  *
- * Shared-memory tiles are 64 rows of 128 bytes with the 128-byte swizzle: 16-byte chunk c of row r lies at c ^ (r % 8). */
-#include "smla_config.cuh"
-#include "types.cuh"
+ * Shared-memory tiles are 64 rows of 128 bytes with the 128-byte swizzle: 16-byte chunk c of row r lies at c ^ (r % 8).
+ */
 #include "math.cuh"
-#include "ptx_sm90.cuh"
-#include "smla_wgmma.cuh"
 #include "prefill_params.h"
+#include "ptx_sm90.cuh"
+#include "smla_config.cuh"
+#include "smla_wgmma.cuh"
+#include "types.cuh"
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int KEYS = SMLA_BLOCK_KEYS;
@@ -27,9 +28,9 @@ static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
 static constexpr int OUTPUT_WARPGROUPS = SMLA_OUTPUT_WARPGROUPS;
 static constexpr int OUTPUT_COLUMNS = SMLA_OUTPUT_COLUMNS;
 
-static constexpr int WARPGROUP = 128;              /* threads */
-static constexpr int TILE_COLUMNS = 64;            /* 128 bytes of bf16 */
-static constexpr int ROW_BYTES = 128;              /* of a tile */
+static constexpr int WARPGROUP = 128;               /* threads */
+static constexpr int TILE_COLUMNS = 64;             /* 128 bytes of bf16 */
+static constexpr int ROW_BYTES = 128;               /* of a tile */
 static constexpr int SWIZZLE_BYTES = 8 * ROW_BYTES; /* after so many bytes the swizzle repeats */
 static constexpr int TILE_BYTES = 64 * ROW_BYTES;
 static constexpr int CHUNK_ELEMS = 8; /* of 16 bytes */
@@ -51,6 +52,8 @@ struct block_memory {
     float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the slot's P . V */
     float out_scale[HEADS];          /* and by it at the end */
     u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
+    u64 p_ready[P_SLOTS];
+    u64 out_scale_ready;
 };
 
 static_assert(__builtin_offsetof(block_memory, query) == SMLA_QUERY_OFFSET, "as planned");
@@ -63,21 +66,25 @@ static_assert(sizeof(block_memory) == SMLA_SHARED_BYTES, "as planned");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
-/* For each block i of keys, slot = i % 2:
+/* For each block i of keys, slot = i % 2. mbarriers, phase (i / 2) % 2:
  *
  *   output warpgroup  --key_full[slot][half]-->  softmax   the half's 128 threads arrive when their copies are written
- *   softmax           --P_READY + slot------->   output    P and row_scale are stored; the logits of i have read the key
- *   output            --P_FREE + slot-------->   softmax   P . V of i is done: P and row_scale may be overwritten
- *   output            --HALF_READ + half----->   itself    all warps have read the key half: block i + 2 may be gathered
+ *   softmax           --p_ready[slot]--------->  output    its 128 threads arrive when P and row_scale are stored; the
+ *                                                          logits of block i have then read the key
+ *   softmax           --out_scale_ready------->  output    once, after the last block
  *
- * key_full are mbarriers, phase (i / 2) % 2. The others are named barriers. P_READY and P_FREE count both sides. */
+ * No barrier frees a slot of P: an output warpgroup gathers block i + 2 after its P . V of block i, so key_full of
+ * block i + 2, for which the softmax waits before it stores P of that block, says that both have read the slot.
+ * P_SLOTS == KEY_SLOTS is what makes that so.
+ *
+ * Named barriers join the threads of one warpgroup. (racecheck follows mbarriers, but not a named barrier at which some
+ * threads arrive and others wait, so none is used that way.) */
+static_assert(P_SLOTS == KEY_SLOTS, "key_full frees the slot of P");
+
 enum named_barrier {
-    SETUP = 0,           /* all */
-    P_READY = 1,         /* + slot */
-    P_FREE = 3,          /* + slot */
-    HALF_READ = 5,       /* + half; at the end: the half of out is staged */
-    QUERY_READY = 7,     /* softmax warpgroup */
-    OUT_SCALE_READY = 8, /* softmax arrives, output waits */
+    SETUP = 0,       /* all threads */
+    QUERY_READY = 1, /* softmax warpgroup: every thread's part of the query is written */
+    HALF_READ = 2,   /* + half, output warpgroup: all warps have read their key half; at the end: out is staged */
 };
 
 /* ---- One block's work --------------------------------------------------------------------------------------- */
@@ -219,10 +226,9 @@ __device__ __forceinline__ void output_role(const work &w, int half)
             load_indices(w, list, block + KEY_SLOTS, index);
 
         /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-        named_barrier_sync(P_READY + slot, SMLA_THREADS);
+        mbarrier_wait(shared_address(&w.memory.p_ready[slot]), block / KEY_SLOTS % 2);
         rescale_out(w, slot, out);
         multiply_values(w, half, slot, out);
-        named_barrier_arrive(P_FREE + slot, SMLA_THREADS);
 
         /* Refill the slot. */
         if (more) {
@@ -230,7 +236,7 @@ __device__ __forceinline__ void output_role(const work &w, int half)
             gather_half(w, half, slot, index);
         }
     }
-    named_barrier_sync(OUT_SCALE_READY, SMLA_THREADS);
+    mbarrier_wait(shared_address(&w.memory.out_scale_ready), 0);
     store_out(w, half, out);
 }
 
@@ -406,7 +412,7 @@ __device__ __forceinline__ void softmax_role(const work &w)
     if (w.block_count > 0)
         load_query(w);
     for (int block = 0; block < w.block_count; block++) {
-        int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
+        int slot = block % KEY_SLOTS;
         u64 valid = valid_keys(w, list, block);
 
         /* Wait for both halves of the key; the copies were generic writes, wgmma reads by the async proxy. */
@@ -423,11 +429,8 @@ __device__ __forceinline__ void softmax_role(const work &w)
         mask_logits(valid, logit);
         softmax_block(state, scale_log2, logit, factor);
 
-        /* Wait until the slot's last P . V is done, then hand over. */
-        if (block >= P_SLOTS)
-            named_barrier_sync(P_FREE + p_slot, SMLA_THREADS);
-        store_probability(w, p_slot, logit, factor);
-        named_barrier_arrive(P_READY + p_slot, SMLA_THREADS);
+        store_probability(w, slot, logit, factor);
+        mbarrier_arrive(shared_address(&w.memory.p_ready[slot]));
     }
 
     lane_rows rows = my_rows();
@@ -441,10 +444,20 @@ __device__ __forceinline__ void softmax_role(const work &w)
         if (rows.lane % 4 == 0)
             w.memory.out_scale[head] = scale;
     }
-    named_barrier_arrive(OUT_SCALE_READY, SMLA_THREADS);
+    mbarrier_arrive(shared_address(&w.memory.out_scale_ready));
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------------------- */
+
+__device__ __forceinline__ void init_barriers(block_memory &memory)
+{
+    for (int slot = 0; slot < KEY_SLOTS; slot++) {
+        for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
+            mbarrier_init(shared_address(&memory.key_full[slot][half]), WARPGROUP);
+        mbarrier_init(shared_address(&memory.p_ready[slot]), WARPGROUP);
+    }
+    mbarrier_init(shared_address(&memory.out_scale_ready), WARPGROUP);
+}
 
 /* One block a query token: blockIdx.x. */
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
@@ -459,9 +472,7 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     work w = {params, memory, token, length, (length + KEYS - 1) / KEYS};
 
     if (threadIdx.x == 0)
-        for (int slot = 0; slot < KEY_SLOTS; slot++)
-            for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
-                mbarrier_init(shared_address(&memory.key_full[slot][half]), WARPGROUP);
+        init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
 
     switch (threadIdx.x / WARPGROUP) {
