@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
+#include "host_file.h"
 
 enum { LENGTH_BYTES = 8 };
 

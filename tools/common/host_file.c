@@ -1,4 +1,4 @@
-#include "file.h"
+#include "host_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

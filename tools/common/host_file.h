@@ -1,6 +1,6 @@
 /* Whole files in and out. */
-#ifndef SMLA_TOOLS_FILE_H
-#define SMLA_TOOLS_FILE_H
+#ifndef SMLA_TOOLS_HOST_FILE_H
+#define SMLA_TOOLS_HOST_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,276 @@
+#include "shapes.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *op_name(uint32_t op)
+{
+    return op == SMLA_OP_PREFILL ? "prefill" : op == SMLA_OP_PREFILL_REFERENCE ? "prefill_reference" : "none";
+}
+
+static int set_op(const char *name, uint32_t *op)
+{
+    if (strcmp(name, "prefill") == 0)
+        *op = SMLA_OP_PREFILL;
+    else if (strcmp(name, "prefill_reference") == 0)
+        *op = SMLA_OP_PREFILL_REFERENCE;
+    else if (strcmp(name, "decode") == 0)
+        return cli_fail(CLI_UNAVAILABLE, "op 'decode' is not there yet: prefill is");
+    else
+        return cli_fail(CLI_USAGE, "op '%s' is unknown: prefill and prefill_reference are there", name);
+    return CLI_FINE;
+}
+
+static int set_format(const char *name, char out[32])
+{
+    if (strlen(name) >= 32)
+        return cli_fail(CLI_USAGE, "'%s' is too long for a KV format's name", name);
+    memcpy(out, name, strlen(name) + 1);
+    return CLI_FINE;
+}
+
+static int set_size(const char *option, const char *text, int32_t *out)
+{
+    int64_t value;
+    if (!cli_int(text, 1, INT32_MAX, &value))
+        return cli_usage("%s '%s' is no positive number", option, text);
+    *out = (int32_t)value;
+    return CLI_FINE;
+}
+
+int shapes_option(struct shapes_options *options, int option, const char *value)
+{
+    struct shape *shape = &options->shape;
+    options->has_shape |= option != CLI_OPTION_SM && option != CLI_OPTION_FROM;
+    switch (option) {
+    case CLI_OPTION_SM:
+        options->sm = value;
+        return CLI_FINE;
+    case CLI_OPTION_FROM:
+        options->from = value;
+        return CLI_FINE;
+    case CLI_OPTION_OP:
+        return set_op(value, &shape->op);
+    case CLI_OPTION_H_Q:
+        return set_size("--h-q", value, &shape->h_q);
+    case CLI_OPTION_D_QK:
+        return set_size("--d-qk", value, &shape->d_qk);
+    case CLI_OPTION_D_V:
+        return set_size("--d-v", value, &shape->d_v);
+    case CLI_OPTION_KV_FORMAT:
+        return set_format(value, shape->kv_format);
+    case CLI_OPTION_EXTRA_KV_FORMAT:
+        return set_format(value, shape->extra_kv_format);
+    case CLI_OPTION_BATCH_INVARIANT:
+        shape->batch_invariant = 1;
+        return CLI_FINE;
+    default:
+        return cli_usage_getopt();
+    }
+}
+
+/* ---- shapes.json ---- */
+
+/* Where in the file: for sentences. */
+struct place {
+    const char *path;
+    size_t index;
+};
+
+static int wrong_type(const struct place *place, const char *key, const char *wanted)
+{
+    return cli_fail(CLI_USAGE, "%s: description %zu: '%s' is no %s", place->path, place->index, key, wanted);
+}
+
+static int read_int(const struct place *place, const char *key, const json_t *value, int32_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > INT32_MAX)
+        return wrong_type(place, key, "positive integer");
+    *out = (int32_t)json_integer_value(value);
+    return CLI_FINE;
+}
+
+/* null stands for a format that is not given. */
+static int read_format(const struct place *place, const char *key, const json_t *value, char out[32])
+{
+    if (json_is_null(value))
+        return CLI_FINE;
+    if (!json_is_string(value))
+        return wrong_type(place, key, "string");
+    return set_format(json_string_value(value), out);
+}
+
+static int read_flag(const struct place *place, const char *key, const json_t *value, uint32_t *out)
+{
+    const bool number = json_is_integer(value) && (json_integer_value(value) | 1) == 1;
+    if (!json_is_boolean(value) && !number)
+        return wrong_type(place, key, "boolean");
+    *out = json_is_true(value) || (number && json_integer_value(value) == 1);
+    return CLI_FINE;
+}
+
+static int read_key(const struct place *place, const char *key, const json_t *value, struct shape *shape)
+{
+    if (strcmp(key, "op") == 0)
+        return json_is_string(value) ? set_op(json_string_value(value), &shape->op) : wrong_type(place, key, "string");
+    if (strcmp(key, "h_q") == 0)
+        return read_int(place, key, value, &shape->h_q);
+    if (strcmp(key, "d_qk") == 0)
+        return read_int(place, key, value, &shape->d_qk);
+    if (strcmp(key, "d_v") == 0)
+        return read_int(place, key, value, &shape->d_v);
+    if (strcmp(key, "kv_format") == 0)
+        return read_format(place, key, value, shape->kv_format);
+    if (strcmp(key, "extra_kv_format") == 0)
+        return read_format(place, key, value, shape->extra_kv_format);
+    if (strcmp(key, "batch_invariant") == 0)
+        return read_flag(place, key, value, &shape->batch_invariant);
+    return cli_fail(CLI_USAGE,
+                    "%s: description %zu: unknown key '%s' (op, h_q, d_qk, d_v, kv_format, extra_kv_format, "
+                    "batch_invariant are known)",
+                    place->path, place->index, key);
+}
+
+static int read_shape(const struct place *place, json_t *object, struct shape *shape)
+{
+    if (!json_is_object(object))
+        return cli_fail(CLI_USAGE, "%s: description %zu is no object", place->path, place->index);
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        const int code = read_key(place, key, value, shape);
+        if (code != CLI_FINE)
+            return code;
+    }
+    if (shape->op == 0 || shape->h_q == 0 || shape->d_qk == 0)
+        return cli_fail(CLI_USAGE, "%s: description %zu lacks op, h_q or d_qk", place->path, place->index);
+    return CLI_FINE;
+}
+
+static int read_array(const char *path, const json_t *array, struct shape **shapes, size_t *count)
+{
+    if (!json_is_array(array) || json_array_size(array) == 0)
+        return cli_fail(CLI_USAGE, "%s: not an array of at least one description", path);
+    *count = json_array_size(array);
+    *shapes = calloc(*count, sizeof **shapes);
+    if (*shapes == NULL)
+        return cli_fail(CLI_CHECK_FAILED, "out of memory");
+    for (size_t i = 0; i < *count; i++) {
+        const struct place place = {path, i};
+        const int code = read_shape(&place, json_array_get(array, i), &(*shapes)[i]);
+        if (code != CLI_FINE) {
+            free(*shapes);
+            return code;
+        }
+    }
+    return CLI_FINE;
+}
+
+static int read_file(const char *path, struct shape **shapes, size_t *count)
+{
+    json_error_t error;
+    json_t *array = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (array == NULL)
+        return cli_fail(CLI_USAGE, "%s: %s (line %d)", path, error.text, error.line);
+    const int code = read_array(path, array, shapes, count);
+    json_decref(array);
+    return code;
+}
+
+static int read_options(const struct shapes_options *options, struct shape **shapes, size_t *count)
+{
+    if (options->from != NULL && options->has_shape)
+        return cli_usage("--from and the options of a single description exclude each other");
+    if (options->from != NULL)
+        return read_file(options->from, shapes, count);
+    if (options->shape.op == 0 || options->shape.h_q == 0 || options->shape.d_qk == 0)
+        return cli_usage("a description needs --op, --h-q and --d-qk, or --from FILE");
+    *count = 1;
+    *shapes = malloc(sizeof **shapes);
+    if (*shapes == NULL)
+        return cli_fail(CLI_CHECK_FAILED, "out of memory");
+    **shapes = options->shape;
+    return CLI_FINE;
+}
+
+/* ---- Targets ---- */
+
+static int next_target(const char **list, char target[16])
+{
+    const size_t length = strcspn(*list, ",");
+    if (length == 0 || length >= 16)
+        return cli_usage("--sm '%s': a target is missing or too long", *list);
+    memcpy(target, *list, length);
+    target[length] = 0;
+    *list += length;
+    if (**list == ',')
+        ++*list;
+    else
+        *list = NULL;
+    return CLI_FINE;
+}
+
+static int cross(const char *targets, const struct shape *shapes, size_t shape_count, struct shapes_job **jobs,
+                 size_t *count)
+{
+    for (*jobs = NULL, *count = 0; targets != NULL;) {
+        char target[16];
+        const int code = next_target(&targets, target);
+        struct shapes_job *grown = code != CLI_FINE ? NULL : realloc(*jobs, (*count + shape_count) * sizeof **jobs);
+        if (grown == NULL) {
+            free(*jobs);
+            return code != CLI_FINE ? code : cli_fail(CLI_CHECK_FAILED, "out of memory");
+        }
+        *jobs = grown;
+        for (size_t i = 0; i < shape_count; i++) {
+            struct shapes_job *job = &grown[(*count)++];
+            job->shape = shapes[i];
+            memcpy(job->target, target, sizeof target);
+        }
+    }
+    return CLI_FINE;
+}
+
+int shapes_jobs(const struct shapes_options *options, struct shapes_job **jobs, size_t *count)
+{
+    struct shape *shapes;
+    size_t shape_count;
+    if (options->sm == NULL)
+        return cli_usage("--sm LIST is missing");
+    int code = read_options(options, &shapes, &shape_count);
+    if (code != CLI_FINE)
+        return code;
+    code = cross(options->sm, shapes, shape_count, jobs, count);
+    free(shapes);
+    return code;
+}
+
+static const char *or_null(const char *text)
+{
+    return text[0] == 0 ? NULL : text;
+}
+
+void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc)
+{
+    *desc = (smla_kernel_desc){.struct_size = sizeof *desc,
+                               .op = job->shape.op,
+                               .h_q = job->shape.h_q,
+                               .d_qk = job->shape.d_qk,
+                               .d_v = job->shape.d_v,
+                               .batch_invariant = job->shape.batch_invariant,
+                               .kv_format = or_null(job->shape.kv_format),
+                               .extra_kv_format = or_null(job->shape.extra_kv_format),
+                               .target = or_null(job->target)};
+}
+
+void shapes_text(const struct shapes_job *job, char text[160])
+{
+    const struct shape *shape = &job->shape;
+    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s", job->target, op_name(shape->op), shape->h_q,
+             shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, shape->kv_format[0] == 0 ? "bf16" : shape->kv_format,
+             shape->extra_kv_format[0] == 0 ? "" : " + ", shape->extra_kv_format,
+             shape->batch_invariant ? " batch-invariant" : "");
+}

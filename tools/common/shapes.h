@@ -1,0 +1,73 @@
+/* Kernel descriptions from a command line or a shapes.json, for each of a list of targets. */
+#ifndef SMLA_TOOLS_SHAPES_H
+#define SMLA_TOOLS_SHAPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli.h"
+#include "smla/smla.h"
+
+/* One description without a target. Empty strings stand for NULL. */
+struct shape {
+    uint32_t op;
+    int32_t h_q;
+    int32_t d_qk;
+    int32_t d_v;
+    uint32_t batch_invariant;
+    char kv_format[32];
+    char extra_kv_format[32];
+};
+
+/* What the options said; starts zeroed. */
+struct shapes_options {
+    struct shape shape;
+    bool has_shape; /* an option of a single description was given */
+    const char *sm;
+    const char *from;
+};
+
+/* A kernel to make. */
+struct shapes_job {
+    struct shape shape;
+    char target[16];
+};
+
+/* Rows of a getopt_long table. */
+#define SHAPES_OPTIONS                                                                                                 \
+    {"sm", required_argument, NULL, CLI_OPTION_SM}, {"op", required_argument, NULL, CLI_OPTION_OP},                    \
+        {"h-q", required_argument, NULL, CLI_OPTION_H_Q}, {"heads", required_argument, NULL, CLI_OPTION_H_Q},          \
+        {"d-qk", required_argument, NULL, CLI_OPTION_D_QK}, {"d-v", required_argument, NULL, CLI_OPTION_D_V},          \
+        {"kv-format", required_argument, NULL, CLI_OPTION_KV_FORMAT},                                                  \
+        {"extra-kv-format", required_argument, NULL, CLI_OPTION_EXTRA_KV_FORMAT},                                      \
+        {"batch-invariant", no_argument, NULL, CLI_OPTION_BATCH_INVARIANT},                                            \
+    {                                                                                                                  \
+        "from", required_argument, NULL, CLI_OPTION_FROM                                                               \
+    }
+
+/* Their text for --help. */
+#define SHAPES_HELP                                                                                                    \
+    "  --sm LIST               targets, separated by commas: 90, 90a, 100, ...\n"                                      \
+    "  --op OP                 prefill, or prefill_reference (plain float64)\n"                                        \
+    "  --h-q N, --heads N      query heads\n"                                                                          \
+    "  --d-qk N                elements of a query head and of a key\n"                                                \
+    "  --d-v N                 elements of a value (512)\n"                                                            \
+    "  --kv-format NAME        format of the KV cache (bf16)\n"                                                        \
+    "  --extra-kv-format NAME  format of a second cache (none)\n"                                                      \
+    "  --batch-invariant       a query's bits depend on its own inputs alone\n"                                        \
+    "  --from FILE             descriptions from a JSON array of objects with the keys op, h_q,\n"                     \
+    "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant\n"
+
+/* Takes one of SHAPES_OPTIONS. Returns CLI_FINE, or another code after a sentence. */
+int shapes_option(struct shapes_options *options, int option, const char *value);
+
+/* Every target with every description. *jobs is malloc'd. Returns CLI_FINE, or another code after a sentence. */
+int shapes_jobs(const struct shapes_options *options, struct shapes_job **jobs, size_t *count);
+
+/* The description that the library takes; its strings belong to the job. */
+void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc);
+
+/* "90a prefill h_q 64 d_qk 512 d_v 512 bf16" */
+void shapes_text(const struct shapes_job *job, char text[160]);
+
+#endif

@@ -1,0 +1,227 @@
+#include "run_cuda.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "guarded.h"
+
+enum buffer { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, WORKSPACE, OUT, LSE, MAX_LOGITS, BUFFERS };
+
+/* One case on the card. */
+struct run {
+    struct device *device;
+    const struct smla_case *loaded;
+    smla_kernel *kernel;
+    struct guarded buffers[BUFFERS];
+    uint64_t workspace_bytes;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(char why[RUN_WHY], int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, RUN_WHY, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static int fail_smla(char why[RUN_WHY], const char *function)
+{
+    smla_error_info info = {.struct_size = sizeof info};
+    smla_last_error(&info);
+    return fail(why, cli_exit_of(info.status), "%s: %s%s%.800s", function, info.message, info.log[0] == 0 ? "" : "\n",
+                info.log);
+}
+
+static int fail_device(char why[RUN_WHY], const struct device *device)
+{
+    return fail(why, CLI_DEVICE_FAULT, "%s", device_why(device));
+}
+
+int run_session_open(struct run_session *session, const char *driver_path, const char *nvrtc_path, char why[RUN_WHY])
+{
+    char device_text[DEVICE_WHY];
+    *session = (struct run_session){0};
+    const enum device_status status = device_open(driver_path, 0, &session->device, device_text);
+    if (status != DEVICE_OK)
+        return fail(why, status == DEVICE_FAULT ? CLI_DEVICE_FAULT : CLI_UNAVAILABLE, "%s", device_text);
+    const smla_context_desc desc = {.struct_size = sizeof desc, .driver_path = driver_path, .nvrtc_path = nvrtc_path};
+    if (smla_context_create(&desc, &session->context) == SMLA_OK)
+        return CLI_FINE;
+    const int code = fail_smla(why, "smla_context_create");
+    run_session_close(session);
+    return code;
+}
+
+void run_session_close(struct run_session *session)
+{
+    smla_context_destroy(session->context);
+    device_close(session->device);
+    *session = (struct run_session){0};
+}
+
+/* A tensor that the case lacks stays NULL. */
+static bool make_input(struct run *run, enum buffer which, const char *name, const void *contents, size_t size_bytes)
+{
+    return contents == NULL || guarded_create(run->device, name, contents, size_bytes, &run->buffers[which]);
+}
+
+static bool make_buffers(struct run *run)
+{
+    const struct smla_case *loaded = run->loaded;
+    const size_t s_q = (size_t)loaded->s_q;
+    const size_t rows = s_q * (size_t)loaded->h_q;
+    const size_t d_qk = (size_t)loaded->d_qk;
+    const size_t d_v = (size_t)loaded->d_v;
+    struct guarded *buffers = run->buffers;
+    return make_input(run, QUERY, "query", loaded->query, rows * d_qk * 2) &&
+           make_input(run, KV, "kv", loaded->kv, (size_t)loaded->s_kv * d_qk * 2) &&
+           make_input(run, INDICES, "indices", loaded->indices, s_q * (size_t)loaded->topk * 4) &&
+           make_input(run, TOPK_LENGTH, "topk_length", loaded->topk_length, s_q * 4) &&
+           make_input(run, ATTN_SINK, "attn_sink", loaded->attn_sink, (size_t)loaded->h_q * 4) &&
+           (run->workspace_bytes == 0 ||
+            guarded_create(run->device, "workspace", NULL, (size_t)run->workspace_bytes, &buffers[WORKSPACE])) &&
+           guarded_create(run->device, "out", NULL, rows * d_v * 2, &buffers[OUT]) &&
+           guarded_create(run->device, "lse", NULL, rows * 4, &buffers[LSE]) &&
+           guarded_create(run->device, "max_logits", NULL, rows * 4, &buffers[MAX_LOGITS]);
+}
+
+static void fill_arguments(const struct run *run, smla_prefill_args *args)
+{
+    case_arguments(run->loaded, args);
+    args->query = guarded_data(&run->buffers[QUERY]);
+    args->kv = guarded_data(&run->buffers[KV]);
+    args->indices = guarded_data(&run->buffers[INDICES]);
+    args->topk_length = guarded_data(&run->buffers[TOPK_LENGTH]);
+    args->attn_sink = guarded_data(&run->buffers[ATTN_SINK]);
+    args->workspace = guarded_data(&run->buffers[WORKSPACE]);
+    args->workspace_bytes = run->workspace_bytes;
+    args->out = guarded_data(&run->buffers[OUT]);
+    args->lse = guarded_data(&run->buffers[LSE]);
+    args->max_logits = guarded_data(&run->buffers[MAX_LOGITS]);
+}
+
+/* The workspace is poisoned too: a kernel may not count on what stands in it. */
+static bool poison_outputs(struct run *run)
+{
+    for (int which = WORKSPACE; which < BUFFERS; which++)
+        if (run->buffers[which].base != NULL && !guarded_poison(run->device, &run->buffers[which]))
+            return false;
+    return device_synchronize(run->device);
+}
+
+static bool download(struct run *run, enum buffer which, void *host)
+{
+    return device_download(run->device, host, guarded_data(&run->buffers[which]), run->buffers[which].size_bytes);
+}
+
+static bool allocate(const struct run *run, struct run_result *result)
+{
+    result->out = malloc(run->buffers[OUT].size_bytes + 1);
+    result->lse = malloc(run->buffers[LSE].size_bytes + 1);
+    result->max_logits = malloc(run->buffers[MAX_LOGITS].size_bytes + 1);
+    return result->out != NULL && result->lse != NULL && result->max_logits != NULL;
+}
+
+/* One run into result's arrays. */
+static int launch_once(struct run *run, struct run_result *result, char why[RUN_WHY])
+{
+    smla_prefill_args args;
+    fill_arguments(run, &args);
+    if (!allocate(run, result))
+        return fail(why, CLI_CHECK_FAILED, "out of memory");
+    if (!poison_outputs(run))
+        return fail_device(why, run->device);
+    if (smla_prefill(run->kernel, &args, NULL) != SMLA_OK)
+        return fail_smla(why, "smla_prefill");
+    if (!device_synchronize(run->device) || !download(run, OUT, result->out) || !download(run, LSE, result->lse) ||
+        !download(run, MAX_LOGITS, result->max_logits))
+        return fail_device(why, run->device);
+    return CLI_FINE;
+}
+
+static int check_guards(struct run *run, struct run_result *result, char why[RUN_WHY])
+{
+    for (int which = 0; which < BUFFERS; which++) {
+        char text[GUARDED_WHY];
+        const enum guarded_state state = guarded_check(run->device, &run->buffers[which], text);
+        if (state == GUARDED_FAULT)
+            return fail_device(why, run->device);
+        if (state == GUARDED_BROKEN && result->unsound[0] == 0)
+            snprintf(result->unsound, sizeof result->unsound, "%s", text);
+    }
+    return CLI_FINE;
+}
+
+static bool same_bits(const struct run *run, const struct run_result *left, const struct run_result *right)
+{
+    return memcmp(left->out, right->out, run->buffers[OUT].size_bytes) == 0 &&
+           memcmp(left->lse, right->lse, run->buffers[LSE].size_bytes) == 0 &&
+           memcmp(left->max_logits, right->max_logits, run->buffers[MAX_LOGITS].size_bytes) == 0;
+}
+
+/* Run `number` of the repeats, compared with the first. */
+static int launch_again(struct run *run, int64_t number, struct run_result *first, char why[RUN_WHY])
+{
+    struct run_result again = {0};
+    const int code = launch_once(run, &again, why);
+    if (code == CLI_FINE && first->unsound[0] == 0 && !same_bits(run, first, &again))
+        snprintf(first->unsound, sizeof first->unsound, "run %lld gave other bits than the first", (long long)number);
+    run_result_free(&again);
+    return code;
+}
+
+static int launch_all(struct run *run, int64_t repeat, struct run_result *result, char why[RUN_WHY])
+{
+    if (smla_prefill_workspace_size(run->kernel, run->loaded->s_q, run->loaded->topk, &run->workspace_bytes) != SMLA_OK)
+        return fail_smla(why, "smla_prefill_workspace_size");
+    if (!make_buffers(run))
+        return fail_device(why, run->device);
+    int code = launch_once(run, result, why);
+    for (int64_t i = 2; code == CLI_FINE && i <= repeat; i++)
+        code = launch_again(run, i, result, why);
+    return code == CLI_FINE ? check_guards(run, result, why) : code;
+}
+
+static int prepare(struct run_session *session, const struct smla_case *loaded, const char *target,
+                   struct run_result *result, smla_kernel **kernel, char why[RUN_WHY])
+{
+    smla_kernel_desc desc;
+    case_describe(loaded, &desc);
+    desc.target = target;
+    result->support.struct_size = sizeof result->support;
+    if (smla_query_support(session->context, &desc, &result->support) != SMLA_OK)
+        return fail_smla(why, "smla_query_support");
+    if (!result->support.supported)
+        return fail(why, CLI_UNAVAILABLE, "%s", result->support.reason);
+    return smla_prepare(session->context, &desc, kernel) == SMLA_OK ? CLI_FINE : fail_smla(why, "smla_prepare");
+}
+
+int run_cuda(struct run_session *session, const struct smla_case *loaded, const char *target, int64_t repeat,
+             struct run_result *result, char why[RUN_WHY])
+{
+    struct run run = {.device = session->device, .loaded = loaded};
+    *result = (struct run_result){0};
+    int code = prepare(session, loaded, target, result, &run.kernel, why);
+    if (code == CLI_FINE)
+        code = launch_all(&run, repeat, result, why);
+    for (int which = 0; which < BUFFERS; which++)
+        guarded_destroy(run.device, &run.buffers[which]);
+    smla_kernel_destroy(run.kernel);
+    if (code != CLI_FINE)
+        run_result_free(result);
+    return code;
+}
+
+void run_result_free(struct run_result *result)
+{
+    free(result->out);
+    free(result->lse);
+    free(result->max_logits);
+    result->out = NULL;
+    result->lse = NULL;
+    result->max_logits = NULL;
+}

@@ -1,0 +1,466 @@
+/* smla-run: a case file through a kernel on the card, or through the CPU reference, judged against the case's answer.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "case.h"
+#include "cli.h"
+#include "compare.h"
+#include "reference.h"
+#include "run_cuda.h"
+#include "safetensors.h"
+
+static const char help[] =
+    "usage: smla-run CASE... [--device auto|cuda|emu|cpu] [--check] [options]\n"
+    "\n"
+    "Runs cases (safetensors files: inputs and the right answer) and prints, with --check, each\n"
+    "error beside its bound. On a card every tensor lies between guard zones, which are checked,\n"
+    "outputs are filled with NaN before each run, and repeats must give the same bits.\n"
+    "\n"
+    "  --device DEVICE         auto (cuda, else cpu), cuda, or cpu: the float64 reference, no\n"
+    "                          kernel (emu is not there yet)\n"
+    "  --sm TARGET             the target to build for (the device's own)\n"
+    "  --check                 compare with the case's reference; exit 1 when past a bound\n"
+    "  --out FILE              write O, lse and max_logits as safetensors\n"
+    "  --repeat N              run N times and compare the bits (1)\n"
+    "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1)\n"
+    "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n"
+    "  --json                  print an object, or an array of them for several cases\n"
+    "  --help, --version\n"
+    "\n"
+    "Exit: 0 fine, 1 a check failed, 2 usage or a file that is no case, 3 unsupported or\n"
+    "unavailable here, 4 device fault.\n";
+
+enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU };
+
+struct options {
+    int device;
+    const char *target;
+    const char *out;
+    const char *driver;
+    const char *nvrtc;
+    int64_t repeat;
+    bool check;
+    bool json;
+};
+
+/* The three outputs, in this order everywhere. */
+enum { OUT, LSE, MAX_LOGITS, OUTPUTS };
+static const char *const output_names[OUTPUTS] = {"out", "lse", "max_logits"};
+
+/* One case from file to verdict. */
+struct verdict {
+    struct smla_case loaded;
+    bool on_card;
+    struct run_result run; /* on the CPU: rounded from the reference, for --out */
+    struct reference_result reference;
+    bool has_reference;
+    struct compare_result compared[OUTPUTS];
+    bool pass;
+};
+
+/* The library's context and the card, opened at the first case that wants them. */
+struct opened {
+    struct run_session session;
+    bool tried;
+    bool told;
+    int code; /* CLI_FINE: session is open */
+    char why[RUN_WHY];
+};
+
+/* ---- Running ---- */
+
+static size_t rows_of(const struct smla_case *loaded)
+{
+    return (size_t)loaded->s_q * (size_t)loaded->h_q;
+}
+
+static bool compute_reference(struct verdict *verdict)
+{
+    smla_kernel_desc shape;
+    smla_prefill_args args;
+    if (verdict->has_reference)
+        return true;
+    case_describe(&verdict->loaded, &shape);
+    case_arguments(&verdict->loaded, &args);
+    verdict->has_reference = reference_prefill(&shape, &args, &verdict->reference);
+    return verdict->has_reference;
+}
+
+/* The reference's answer in the types that a kernel writes. */
+static bool round_reference(const struct verdict *verdict, struct run_result *run)
+{
+    const size_t rows = rows_of(&verdict->loaded);
+    const size_t elems = rows * (size_t)verdict->loaded.d_v;
+    run->out = malloc(elems * sizeof *run->out + 1);
+    run->lse = malloc(rows * sizeof *run->lse + 1);
+    run->max_logits = malloc(rows * sizeof *run->max_logits + 1);
+    if (run->out == NULL || run->lse == NULL || run->max_logits == NULL)
+        return false;
+    for (size_t i = 0; i < elems; i++)
+        run->out[i] = bf16_from_float((float)verdict->reference.out[i]);
+    for (size_t i = 0; i < rows; i++) {
+        run->lse[i] = (float)verdict->reference.lse[i];
+        run->max_logits[i] = (float)verdict->reference.max_logits[i];
+    }
+    return true;
+}
+
+static int run_on_card(struct opened *opened, const struct options *options, struct verdict *verdict, char why[RUN_WHY])
+{
+    if (!opened->tried)
+        opened->code = run_session_open(&opened->session, options->driver, options->nvrtc, opened->why);
+    opened->tried = true;
+    if (opened->code != CLI_FINE) {
+        memcpy(why, opened->why, RUN_WHY);
+        return opened->code;
+    }
+    verdict->on_card = true;
+    return run_cuda(&opened->session, &verdict->loaded, options->target, options->repeat, &verdict->run, why);
+}
+
+/* Why a case does not run on the card; once when it is the same for all. */
+static void tell_why_not(struct opened *opened, const char *name, const char *why)
+{
+    if (opened->code == CLI_FINE)
+        cli_fail(0, "%s: not on a card: %s", name, why);
+    else if (!opened->told)
+        cli_fail(0, "not on a card: %s", why);
+    opened->told = true;
+}
+
+static int run_case(struct opened *opened, const struct options *options, struct verdict *verdict)
+{
+    char why[RUN_WHY];
+    const char *name = verdict->loaded.name;
+    if (options->device != DEVICE_CPU) {
+        const int code = run_on_card(opened, options, verdict, why);
+        if (code == CLI_FINE)
+            return CLI_FINE;
+        if (code != CLI_UNAVAILABLE || options->device == DEVICE_CUDA)
+            return cli_fail(code, "%s: %s", name, why);
+        tell_why_not(opened, name, why);
+    }
+    verdict->on_card = false;
+    if (compute_reference(verdict) && round_reference(verdict, &verdict->run))
+        return CLI_FINE;
+    return cli_fail(CLI_CHECK_FAILED, "%s: out of memory", name);
+}
+
+/* ---- Judging ---- */
+
+static double *widen_bf16(const uint16_t *values, size_t count)
+{
+    double *wide = malloc(count * sizeof *wide + 1);
+    for (size_t i = 0; wide != NULL && i < count; i++)
+        wide[i] = (double)bf16_to_float(values[i]);
+    return wide;
+}
+
+static double *widen_float(const float *values, size_t count)
+{
+    double *wide = malloc(count * sizeof *wide + 1);
+    for (size_t i = 0; wide != NULL && i < count; i++)
+        wide[i] = (double)values[i];
+    return wide;
+}
+
+static double *copy_double(const double *values, size_t count)
+{
+    double *copy = malloc(count * sizeof *copy + 1);
+    if (copy != NULL)
+        memcpy(copy, values, count * sizeof *copy);
+    return copy;
+}
+
+static size_t count_of(const struct verdict *verdict, int output)
+{
+    return rows_of(&verdict->loaded) * (output == OUT ? (size_t)verdict->loaded.d_v : 1);
+}
+
+static const double *reference_of(const struct verdict *verdict, int output)
+{
+    const double *const arrays[OUTPUTS] = {verdict->reference.out, verdict->reference.lse,
+                                           verdict->reference.max_logits};
+    return arrays[output];
+}
+
+/* What is judged: the kernel's output, or on the CPU the reference's before rounding. */
+static double *got_of(const struct verdict *verdict, int output)
+{
+    const size_t count = count_of(verdict, output);
+    if (!verdict->on_card)
+        return copy_double(reference_of(verdict, output), count);
+    if (output == OUT)
+        return widen_bf16(verdict->run.out, count);
+    return widen_float(output == LSE ? verdict->run.lse : verdict->run.max_logits, count);
+}
+
+/* What it is judged by: the case's own answer, or where it has none the CPU's. */
+static double *expected_of(const struct verdict *verdict, int output)
+{
+    const float *const arrays[OUTPUTS] = {verdict->loaded.out_ref, verdict->loaded.lse_ref,
+                                          verdict->loaded.max_logits_ref};
+    const size_t count = count_of(verdict, output);
+    return arrays[output] != NULL ? widen_float(arrays[output], count)
+                                  : copy_double(reference_of(verdict, output), count);
+}
+
+static bool compare_output(struct verdict *verdict, int output)
+{
+    double *got = got_of(verdict, output);
+    double *expected = expected_of(verdict, output);
+    const bool ok = got != NULL && expected != NULL;
+    const int64_t rows = (int64_t)rows_of(&verdict->loaded);
+    if (ok && output == OUT)
+        verdict->compared[OUT] = compare_out(got, expected, verdict->reference.out_abs, rows, verdict->loaded.d_v);
+    else if (ok)
+        verdict->compared[output] = compare_log(got, expected, verdict->reference.logit_abs, rows, COMPARE_PREFILL);
+    free(got);
+    free(expected);
+    return ok;
+}
+
+static int judge(const struct options *options, struct verdict *verdict)
+{
+    verdict->pass = verdict->run.unsound[0] == 0;
+    if (!options->check)
+        return verdict->pass ? CLI_FINE : CLI_CHECK_FAILED;
+    if (!compute_reference(verdict))
+        return cli_fail(CLI_CHECK_FAILED, "%s: out of memory", verdict->loaded.name);
+    for (int output = 0; output < OUTPUTS; output++) {
+        if (!compare_output(verdict, output))
+            return cli_fail(CLI_CHECK_FAILED, "%s: out of memory", verdict->loaded.name);
+        verdict->pass = verdict->pass && verdict->compared[output].pass;
+    }
+    return verdict->pass ? CLI_FINE : CLI_CHECK_FAILED;
+}
+
+/* ---- Reporting ---- */
+
+static void print_tensor(const char *name, const struct compare_result *compared, bool is_out)
+{
+    printf("  %-10s  max error %9.3e  %7.4f of its bound", name, compared->max_abs, compared->bound_used);
+    if (is_out)
+        printf("  cos %8.2e (at most %.0e)  %6.3f ULP (at most %.0f)", compared->cos, compare_cos_limit,
+               compared->max_ulp, compare_ulp_limit);
+    printf("  %s\n", compared->pass ? "ok" : "FAILED");
+    if (compared->failed > 0)
+        printf("  %-10s  %lld elements failed; the worst, element %lld, is %.9g and should be %.9g\n", "",
+               (long long)compared->failed, (long long)compared->worst, compared->worst_got, compared->worst_ref);
+}
+
+static void print_human(const struct opened *opened, const struct options *options, const struct verdict *verdict)
+{
+    const struct smla_case *loaded = &verdict->loaded;
+    if (verdict->on_card)
+        printf("%s: cuda, %s, target %s, variant %s, %lld run%s\n", loaded->name, device_name(opened->session.device),
+               verdict->run.support.target, verdict->run.support.variant, (long long)options->repeat,
+               options->repeat == 1 ? "" : "s");
+    else
+        printf("%s: cpu: no kernel ran; %s\n", loaded->name,
+               options->check ? "the float64 reference is compared with the file's reference"
+                              : "the float64 reference was computed");
+    for (int output = 0; options->check && output < OUTPUTS; output++)
+        print_tensor(output_names[output], &verdict->compared[output], output == OUT);
+    if (verdict->run.unsound[0] != 0)
+        printf("  FAILED: %s\n", verdict->run.unsound);
+    printf("%s: %s\n", loaded->name, !verdict->pass ? "FAILED" : options->check ? "pass" : "ran, not checked");
+}
+
+/* JSON has no infinity and no NaN: null stands for them. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text == NULL ? json_null() : json_string(text);
+}
+
+static json_t *verdict_json(const struct options *options, const struct verdict *verdict)
+{
+    json_t *tensors = json_object();
+    for (int output = 0; options->check && output < OUTPUTS; output++) {
+        const struct compare_result *compared = &verdict->compared[output];
+        json_object_set_new(tensors, output_names[output],
+                            json_pack("{s:o, s:o, s:o, s:o, s:I}", "max_abs", number(compared->max_abs), "bound_used",
+                                      number(compared->bound_used), "cos", number(compared->cos), "max_ulp",
+                                      number(compared->max_ulp), "failed", (json_int_t)compared->failed));
+    }
+    const bool card = verdict->on_card;
+    return json_pack("{s:s, s:s, s:o, s:o, s:b, s:o}", "case", verdict->loaded.name, "device", card ? "cuda" : "cpu",
+                     "target", text_or_null(card ? verdict->run.support.target : NULL), "variant",
+                     text_or_null(card ? verdict->run.support.variant : NULL), "pass", (int)verdict->pass, "tensors",
+                     tensors);
+}
+
+static int write_outputs(const char *path, const struct verdict *verdict)
+{
+    char why[ST_WHY];
+    const struct smla_case *loaded = &verdict->loaded;
+    const size_t rows = rows_of(loaded);
+    const struct st_tensor tensors[OUTPUTS] = {
+        {"O", ST_BF16, 3, {loaded->s_q, loaded->h_q, loaded->d_v}, verdict->run.out, rows * (size_t)loaded->d_v * 2},
+        {"lse", ST_F32, 2, {loaded->s_q, loaded->h_q}, verdict->run.lse, rows * 4},
+        {"max_logits", ST_F32, 2, {loaded->s_q, loaded->h_q}, verdict->run.max_logits, rows * 4}};
+    const struct st_pair metadata[] = {
+        {"op", "prefill"}, {"kv_format", loaded->kv_format}, {"device", verdict->on_card ? "cuda" : "cpu"}};
+    return st_write(path, tensors, OUTPUTS, metadata, 3, why) ? CLI_FINE : cli_fail(CLI_USAGE, "%s", why);
+}
+
+/* ---- One case after the other ---- */
+
+static int load(const char *path, struct smla_case *loaded)
+{
+    char why[CASE_WHY];
+    const enum case_status status = case_load(path, loaded, why);
+    if (status == CASE_OK)
+        return CLI_FINE;
+    return cli_fail(status == CASE_UNSUPPORTED ? CLI_UNAVAILABLE : CLI_USAGE, "%s: %s", path, why);
+}
+
+static int do_case(struct opened *opened, const struct options *options, const char *path, json_t *rows)
+{
+    struct verdict verdict = {0};
+    int code = load(path, &verdict.loaded);
+    if (code != CLI_FINE)
+        return code;
+    code = run_case(opened, options, &verdict);
+    if (code == CLI_FINE) {
+        code = judge(options, &verdict);
+        json_array_append_new(rows, verdict_json(options, &verdict));
+        if (!options->json)
+            print_human(opened, options, &verdict);
+        if (options->out != NULL)
+            code = cli_worse(code, write_outputs(options->out, &verdict));
+    }
+    run_result_free(&verdict.run);
+    reference_free(&verdict.reference);
+    case_free(&verdict.loaded);
+    return code;
+}
+
+/* One case: an object; several: an array of those that ran. */
+static int print_json(json_t *rows, bool several)
+{
+    const json_t *root = several ? rows : json_array_get(rows, 0);
+    if (root == NULL)
+        return CLI_FINE;
+    const bool ok = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && putchar('\n') != EOF;
+    return ok ? CLI_FINE : cli_fail(CLI_CHECK_FAILED, "cannot print the JSON result");
+}
+
+static int do_cases(const struct options *options, char **paths, int count)
+{
+    struct opened opened = {0};
+    json_t *rows = json_array();
+    int code = rows == NULL ? cli_fail(CLI_CHECK_FAILED, "out of memory") : CLI_FINE;
+    for (int i = 0; rows != NULL && i < count; i++) {
+        const int one = do_case(&opened, options, paths[i], rows);
+        code = cli_worse(code, one);
+        cli_progress((size_t)i + 1, (size_t)count, paths[i]);
+        if (one == CLI_DEVICE_FAULT)
+            break; /* the CUDA context is lost */
+    }
+    if (options->json)
+        code = cli_worse(code, print_json(rows, count > 1));
+    json_decref(rows);
+    if (opened.tried && opened.code == CLI_FINE)
+        run_session_close(&opened.session);
+    return code;
+}
+
+/* ---- Command line ---- */
+
+enum { OPTION_DEVICE = CLI_OPTION_OWN, OPTION_CHECK, OPTION_OUT, OPTION_REPEAT, OPTION_LATER };
+
+static const struct option long_options[] = {
+    CLI_OPTIONS,
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"sm", required_argument, NULL, CLI_OPTION_SM},
+    {"check", no_argument, NULL, OPTION_CHECK},
+    {"out", required_argument, NULL, OPTION_OUT},
+    {"repeat", required_argument, NULL, OPTION_REPEAT},
+    {"driver", required_argument, NULL, CLI_OPTION_DRIVER},
+    {"nvrtc", required_argument, NULL, CLI_OPTION_NVRTC},
+    {"schedule", required_argument, NULL, OPTION_LATER},
+    {"seed", required_argument, NULL, OPTION_LATER},
+    {"report", required_argument, NULL, OPTION_LATER},
+    {NULL, 0, NULL, 0},
+};
+
+static int set_device(struct options *options, const char *name)
+{
+    static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_CUDA] = "cuda", [DEVICE_CPU] = "cpu"};
+    for (int i = DEVICE_AUTO; i <= DEVICE_CPU; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            options->device = i;
+            return CLI_FINE;
+        }
+    }
+    if (strcmp(name, "emu") == 0)
+        return cli_fail(CLI_UNAVAILABLE, "--device emu is not there yet: cuda and cpu are");
+    return cli_usage("--device '%s' is none of auto, cuda, emu, cpu", name);
+}
+
+static int take_option(struct options *options, int option)
+{
+    switch (option) {
+    case OPTION_DEVICE:
+        return set_device(options, optarg);
+    case CLI_OPTION_SM:
+        options->target = optarg;
+        return CLI_FINE;
+    case OPTION_CHECK:
+        options->check = true;
+        return CLI_FINE;
+    case OPTION_OUT:
+        options->out = optarg;
+        return CLI_FINE;
+    case OPTION_REPEAT:
+        if (cli_int(optarg, 1, 1000000, &options->repeat))
+            return CLI_FINE;
+        return cli_usage("--repeat '%s' is no number from 1 to 1000000", optarg);
+    case CLI_OPTION_DRIVER:
+        options->driver = optarg;
+        return CLI_FINE;
+    case CLI_OPTION_NVRTC:
+        options->nvrtc = optarg;
+        return CLI_FINE;
+    case CLI_OPTION_JSON:
+        options->json = true;
+        return CLI_FINE;
+    case OPTION_LATER:
+        return cli_fail(CLI_UNAVAILABLE,
+                        "--schedule, --seed and --report belong to the emulator, which is not there yet");
+    default:
+        return cli_usage_getopt();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.repeat = 1};
+    int option;
+    cli_start("smla-run", argc, argv);
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        if (option == CLI_OPTION_HELP)
+            return fputs(help, stdout) < 0;
+        if (option == CLI_OPTION_VERSION)
+            return cli_version();
+        const int code = take_option(&options, option);
+        if (code != CLI_FINE)
+            return code;
+    }
+    if (optind == argc)
+        return cli_usage("a CASE is missing");
+    if (options.out != NULL && argc - optind > 1)
+        return cli_usage("--out takes one case, not %d", argc - optind);
+    return do_cases(&options, argv + optind, argc - optind);
+}
