@@ -1,0 +1,294 @@
+/* The generator: what it refuses and how it says so, which targets it knows, and golden plan and configuration. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bundle.h"
+#include "config.h"
+
+static smla_kernel_desc prefill_desc(const char *target)
+{
+    return (smla_kernel_desc){
+        .struct_size = sizeof(smla_kernel_desc), .op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .target = target};
+}
+
+/* ---- Golden files ---- */
+
+static char *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return NULL;
+    char *bytes = malloc(1 << 20);
+    assert_non_null(bytes);
+    *size = fread(bytes, 1, (1 << 20) - 1, file);
+    bytes[*size] = '\0';
+    fclose(file);
+    return bytes;
+}
+
+static void write_file(const char *path, const struct gen_text *text)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text->bytes, 1, text->size, file), text->size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Compares with a file of the source tree, or rewrites it when SMLA_UPDATE_GOLDEN is set. Frees the text. */
+static void check_golden(const char *name, struct gen_text *text)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", SMLA_SOURCE_DIR, name);
+    assert_false(text->failed);
+    if (getenv("SMLA_UPDATE_GOLDEN"))
+        write_file(path, text);
+    size_t size = 0;
+    char *golden = read_file(path, &size);
+    if (!golden)
+        fail_msg("%s is missing; SMLA_UPDATE_GOLDEN=1 writes it", path);
+    if (size != text->size || memcmp(golden, text->bytes, size) != 0)
+        fail_msg("%s differs from what is generated; if that is meant, SMLA_UPDATE_GOLDEN=1 rewrites it", path);
+    free(golden);
+    gen_text_free(text);
+}
+
+static struct gen_bundle make_bundle(uint32_t op, const char *target)
+{
+    smla_kernel_desc desc = prefill_desc(target);
+    desc.op = op;
+    struct gen_bundle bundle;
+    struct gen_refusal refusal = {""};
+    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    return bundle;
+}
+
+static void golden_sm90_prefill(void **state)
+{
+    (void)state;
+    struct gen_bundle bundle = make_bundle(SMLA_OP_PREFILL, "90");
+    struct gen_text plan = {0}, config = {0}, wgmma = {0};
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    gen_config_print(&bundle.spec, &bundle.plan, &config);
+    gen_wgmma_print(&bundle.plan, &wgmma);
+    check_golden("tests/gen/golden/sm90_prefill_h64_d512.plan", &plan);
+    check_golden("templates/example/sm90_prefill/smla_config.cuh", &config);
+    check_golden("templates/example/sm90_prefill/smla_wgmma.cuh", &wgmma);
+    gen_bundle_free(&bundle);
+}
+
+static void golden_prefill_reference(void **state)
+{
+    (void)state;
+    struct gen_bundle bundle = make_bundle(SMLA_OP_PREFILL_REFERENCE, "90");
+    struct gen_text plan = {0}, config = {0};
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    gen_config_print(&bundle.spec, &bundle.plan, &config);
+    check_golden("tests/gen/golden/prefill_reference_h64_d512.plan", &plan);
+    check_golden("templates/example/prefill_reference/smla_config.cuh", &config);
+    gen_bundle_free(&bundle);
+}
+
+/* ---- Bundle ---- */
+
+static void bundle_holds_every_include(void **state)
+{
+    (void)state;
+    struct gen_bundle bundle = make_bundle(SMLA_OP_PREFILL, "90a");
+    assert_string_equal(bundle.files[0].name, "sm90_prefill.cu");
+    assert_string_equal(bundle.options[0], "--gpu-architecture=sm_90a");
+    struct gen_text flat = {0};
+    gen_bundle_flatten(&bundle, &flat);
+    assert_false(flat.failed);
+    assert_null(strstr(flat.bytes, "\n#include"));
+    static const char *const once[] = {"#define SMLA_CONFIG_CUH", "#define SMLA_TYPES_CUH", "smla_sm90_prefill(",
+                                       "#define SMLA_WGMMA_CUH"};
+    for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
+        const char *first = strstr(flat.bytes, once[i]);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, once[i]));
+    }
+    gen_text_free(&flat);
+    gen_bundle_free(&bundle);
+}
+
+static void same_description_same_bytes(void **state)
+{
+    (void)state;
+    struct gen_bundle a = make_bundle(SMLA_OP_PREFILL, "90"), b = make_bundle(SMLA_OP_PREFILL, "90a");
+    assert_int_equal(a.file_count, b.file_count);
+    for (int32_t i = 0; i < a.file_count; i++) {
+        assert_int_equal(a.files[i].size, b.files[i].size);
+        assert_memory_equal(a.files[i].bytes, b.files[i].bytes, a.files[i].size);
+    }
+    gen_bundle_free(&a);
+    gen_bundle_free(&b);
+}
+
+/* ---- Plan ---- */
+
+static void regions_do_not_overlap(void **state)
+{
+    (void)state;
+    struct gen_bundle bundle = make_bundle(SMLA_OP_PREFILL, "90");
+    int32_t end = 0;
+    for (int32_t i = 0; i < bundle.plan.region_count; i++) {
+        const struct gen_region *region = &bundle.plan.regions[i];
+        assert_int_equal(region->offset_bytes, end);
+        assert_int_equal(region->offset_bytes % 8, 0);
+        end += region->size_bytes;
+    }
+    assert_int_equal(end, bundle.plan.variants[0].shared_bytes);
+    assert_true(end <= bundle.spec.target->shared_bytes);
+    gen_bundle_free(&bundle);
+}
+
+static int32_t number_of(const struct gen_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->number_count; i++)
+        if (strcmp(plan->numbers[i].name, name) == 0)
+            return plan->numbers[i].value;
+    fail_msg("the plan has no number %s", name);
+    return 0;
+}
+
+/* setmaxnreg moves registers between warpgroups: they must be there, and multiples of 8 from 24 to 256. */
+static void registers_add_up(void **state)
+{
+    (void)state;
+    struct gen_bundle bundle = make_bundle(SMLA_OP_PREFILL, "90");
+    int32_t softmax = number_of(&bundle.plan, "softmax_registers");
+    int32_t output = number_of(&bundle.plan, "output_registers");
+    int32_t threads = number_of(&bundle.plan, "threads");
+    int32_t at_launch = bundle.spec.target->registers / threads / 8 * 8;
+    assert_true(softmax % 8 == 0 && softmax >= 24 && output % 8 == 0 && output <= 256);
+    assert_true(softmax + 2 * output <= 3 * at_launch);
+    gen_bundle_free(&bundle);
+}
+
+/* ---- Targets ---- */
+
+static void bare_numbers_are_the_widest_target(void **state)
+{
+    (void)state;
+    assert_string_equal(gen_target_find("90")->arch, "sm_90a");
+    assert_string_equal(gen_target_find("100")->arch, "sm_100f");
+    assert_string_equal(gen_target_find("103")->arch, "sm_103f");
+    static const char *const own[] = {"90a", "100a", "103a", "100f", "103f"};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        assert_string_equal(gen_target_find(own[i])->name, own[i]);
+    static const char *const none[] = {"", "9", "10", "80", "sm_90", "90b", "1000", "90a "};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        assert_null(gen_target_find(none[i]));
+}
+
+static void devices_prefer_their_exact_target(void **state)
+{
+    (void)state;
+    assert_string_equal(gen_target_for_device(9, 0)->name, "90a");
+    assert_string_equal(gen_target_for_device(10, 0)->name, "100a");
+    assert_string_equal(gen_target_for_device(10, 3)->name, "103a");
+    assert_string_equal(gen_target_for_device(10, 7)->name, "103f"); /* a later minor of the family */
+    assert_null(gen_target_for_device(8, 0));
+    assert_null(gen_target_for_device(12, 0));
+    assert_true(gen_target_loads_on(gen_target_find("100f"), 10, 3));
+    assert_false(gen_target_loads_on(gen_target_find("100a"), 10, 3));
+    assert_false(gen_target_loads_on(gen_target_find("103f"), 10, 0));
+    assert_false(gen_target_loads_on(gen_target_find("90a"), 9, 1));
+}
+
+/* ---- Refusals ---- */
+
+static void refusals_say_what_would_work(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t op;
+        int32_t h_q, d_qk, d_v;
+        const char *kv_format, *extra, *target;
+        uint32_t batch_invariant, flags;
+        smla_status status;
+        const char *says; /* a part of the sentence */
+    } rows[] = {
+        {0, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "op 0 is not known"},
+        {1, 0, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q 0: query heads are 1 to 128"},
+        {1, 129, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q 129"},
+        {1, -1, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q -1"},
+        {1, 32, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "h_q 32: sm_90 prefill has 64 heads so far"},
+        {1, 64, 640, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "d_qk 640: the operator has 512 or 576"},
+        {1, 64, 576, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "d_qk 576: sm_90 prefill has d_qk 512"},
+        {1, 64, 512, 640, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "d_v 640: the operator has 512"},
+        {1, 64, 512, 0, "fp7", NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "\"fp7\" is not a preset; the presets"},
+        {1, 64, 512, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "v32 holds keys of d_qk 576, not 512"},
+        {1, 64, 512, 0, "v4", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "kv_format v4: sm_90 prefill reads bf16"},
+        {1, 64, 512, 0, NULL, "v4", "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "extra_kv_format v4"},
+        {1, 64, 512, 0, NULL, NULL, NULL, 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "no target"},
+        {1, 64, 512, 0, NULL, NULL, "80", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "target \"80\" is not known; the targets"},
+        {1, 64, 512, 0, NULL, NULL, "100", 0, 0, SMLA_ERROR_UNSUPPORTED,
+         "target 100f has no prefill kernel yet; there "
+         "is one for 90a"},
+        {1, 64, 512, 0, NULL, NULL, "90", 2, 0, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant 2"},
+        {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED, "flags 0x4"},
+        {2, 64, 576, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "the reference reads one bf16 cache"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                                 .op = rows[i].op,
+                                 .h_q = rows[i].h_q,
+                                 .d_qk = rows[i].d_qk,
+                                 .d_v = rows[i].d_v,
+                                 .kv_format = rows[i].kv_format,
+                                 .extra_kv_format = rows[i].extra,
+                                 .target = rows[i].target,
+                                 .batch_invariant = rows[i].batch_invariant,
+                                 .flags = rows[i].flags};
+        struct gen_bundle bundle;
+        struct gen_refusal refusal = {""};
+        smla_status status = gen_bundle_make(&desc, NULL, &bundle, &refusal);
+        if (status != rows[i].status || !strstr(refusal.text, rows[i].says))
+            fail_msg("row %zu: status %d, \"%s\"", i, status, refusal.text);
+    }
+}
+
+/* interface.md: two pairs of presets share their bytes a token, so a format is told by name alone. */
+static void kv_formats_add_up(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct gen_kv_format *table = gen_kv_format_table(&count);
+    assert_int_equal(count, 9);
+    for (size_t i = 0; i < count; i++) {
+        const struct gen_kv_format *format = &table[i];
+        assert_ptr_equal(gen_kv_format_find(format->name), format);
+        if (format->value_type == GEN_VALUE_BF16)
+            continue;
+        int32_t value_bytes = format->value_type == GEN_VALUE_E2M1 ? format->value_elems / 2 : format->value_elems;
+        assert_int_equal(value_bytes + format->scale_bytes + 2 * format->tail_elems, format->bytes_per_token);
+        assert_int_equal(format->value_elems + format->tail_elems, format->d_qk[0]);
+    }
+    assert_null(gen_kv_format_find("BF16"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_sm90_prefill),
+        cmocka_unit_test(golden_prefill_reference),
+        cmocka_unit_test(bundle_holds_every_include),
+        cmocka_unit_test(same_description_same_bytes),
+        cmocka_unit_test(regions_do_not_overlap),
+        cmocka_unit_test(registers_add_up),
+        cmocka_unit_test(bare_numbers_are_the_widest_target),
+        cmocka_unit_test(devices_prefer_their_exact_target),
+        cmocka_unit_test(refusals_say_what_would_work),
+        cmocka_unit_test(kv_formats_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
