@@ -1,0 +1,471 @@
+/* smla_prepare on the stubs: every driver call with its arguments, every one failing in turn, every refusal. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static const char expected_table[] = "cuGetProcAddress_v2(cuDriverGetVersion, 2020, 1)\n"
+                                     "cuDriverGetVersion()\n"
+                                     "cuGetProcAddress_v2(cuGetErrorName, 6000, 1)\n"
+                                     "cuGetProcAddress_v2(cuGetErrorString, 6000, 1)\n"
+                                     "cuGetProcAddress_v2(cuInit, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuDriverGetVersion, 2020, 1)\n"
+                                     "cuGetProcAddress_v2(cuDeviceGetCount, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuDeviceGet, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuDeviceGetName, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuDeviceGetAttribute, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuDevicePrimaryCtxRetain, 7000, 1)\n"
+                                     "cuGetProcAddress_v2(cuDevicePrimaryCtxRelease, 11000, 1)\n"
+                                     "cuGetProcAddress_v2(cuCtxGetCurrent, 4000, 1)\n"
+                                     "cuGetProcAddress_v2(cuCtxGetDevice, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuCtxGetId, 12000, 1)\n"
+                                     "cuGetProcAddress_v2(cuCtxPushCurrent, 4000, 1)\n"
+                                     "cuGetProcAddress_v2(cuCtxPopCurrent, 4000, 1)\n"
+                                     "cuGetProcAddress_v2(cuLibraryLoadData, 12000, 1)\n"
+                                     "cuGetProcAddress_v2(cuLibraryUnload, 12000, 1)\n"
+                                     "cuGetProcAddress_v2(cuLibraryGetKernel, 12000, 1)\n"
+                                     "cuGetProcAddress_v2(cuKernelGetFunction, 12000, 1)\n"
+                                     "cuGetProcAddress_v2(cuKernelGetParamInfo, 12040, 1)\n"
+                                     "cuGetProcAddress_v2(cuFuncGetAttribute, 2020, 1)\n"
+                                     "cuGetProcAddress_v2(cuFuncSetAttribute, 9000, 1)\n"
+                                     "cuGetProcAddress_v2(cuLaunchKernelEx, 11060, 1)\n"
+                                     "cuInit(0)\n";
+
+static const char expected_device[] = "cuCtxGetCurrent()\n"
+                                      "cuCtxGetDevice()\n"
+                                      "cuCtxGetId(ctx c1)\n"
+                                      "cuDeviceGetName(0)\n"
+                                      "cuDeviceGetAttribute(75, 0)\n"
+                                      "cuDeviceGetAttribute(76, 0)\n"
+                                      "cuDeviceGetAttribute(1, 0)\n"
+                                      "cuDeviceGetAttribute(97, 0)\n"
+                                      "cuDeviceGetAttribute(6, 0)\n";
+
+/* %u: the dynamic shared memory of the plan. */
+static const char expected_load[] = "cuLibraryLoadData(ELF, 0, 0)\n"
+                                    "cuLibraryGetKernel(lib 101, smla_sm90_prefill)\n"
+                                    "cuKernelGetParamInfo(kernel 201, 0)\n"
+                                    "cuKernelGetParamInfo(kernel 201, 1)\n"
+                                    "cuKernelGetFunction(kernel 201)\n"
+                                    "cuFuncGetAttribute(0, function 301)\n"
+                                    "cuFuncSetAttribute(function 301, 8, %u)\n";
+
+static unsigned planned_shared_bytes(void)
+{
+    smla_kernel_desc desc = prefill_desc();
+    smla_support support = {.struct_size = sizeof support};
+
+    desc.target = "90a";
+    assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
+    return support.shared_bytes;
+}
+
+static void makes_exactly_these_calls(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    char expected[4096], load[1024];
+
+    snprintf(load, sizeof load, expected_load, planned_shared_bytes());
+    snprintf(expected, sizeof expected, "%s%s%s", expected_table, expected_device, load);
+    assert_string_equal(world->driver->log(), "");
+    smla_kernel *kernel = must_prepare(world->context, &desc);
+    assert_string_equal(world->driver->log(), expected);
+    world->driver->clear_log();
+    smla_kernel_destroy(kernel);
+    assert_string_equal(world->driver->log(), "");
+    smla_context_destroy(world->context);
+    assert_string_equal(world->driver->log(), "cuLibraryUnload(lib 101)\n");
+    world->context = NULL;
+}
+
+static void second_prepare_shares_code(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *first = must_prepare(world->context, &desc);
+
+    world->driver->clear_log();
+    smla_kernel *second = must_prepare(world->context, &desc);
+    assert_string_equal(world->driver->log(), expected_device);
+    assert_ptr_not_equal(first, second);
+    assert_int_equal(world->nvrtc->compiles, 1);
+    smla_kernel_destroy(first);
+    smla_kernel_destroy(second);
+    const smla_stats_counters stats = stats_of(world->context);
+    assert_int_equal(stats.compiles, 1);
+    assert_int_equal(stats.misses, 1);
+    assert_int_equal(stats.memory_hits, 1);
+    assert_int_equal(stats.kernels_loaded, 1);
+}
+
+static void another_cuda_context_gets_its_own_module(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *first = must_prepare(world->context, &desc);
+
+    world->driver->set_current((void *)0xc2);
+    smla_kernel *second = must_prepare(world->context, &desc);
+    assert_int_equal(world->nvrtc->compiles, 1);
+    assert_int_equal(world->driver->loads, 2);
+    smla_kernel_destroy(first);
+    smla_kernel_destroy(second);
+}
+
+/* Every driver call in turn; with every failure the context must stay whole and the next attempt work. */
+static void every_driver_call_may_fail(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const smla_context_desc context_desc = stub_context_desc();
+    int failures = 0;
+
+    for (int call = 1;; call++) {
+        smla_context *context = NULL;
+        smla_kernel *kernel = NULL;
+        world_open_stubs(world);
+        world->driver->script = (struct stub_script){.fail_call = call, .fail_code = 719};
+        assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+        const smla_status status = smla_prepare(context, &desc, &kernel);
+        if (status == SMLA_OK) {
+            world->driver->script.fail_call = 0; /* it would be the unloading */
+            smla_kernel_destroy(kernel);
+            smla_context_destroy(context);
+            break;
+        }
+        failures++;
+        assert_null(kernel);
+        assert_true(status == SMLA_ERROR_DRIVER || status == SMLA_ERROR_UNAVAILABLE);
+        assert_true(strlen(last_error().message) > 20);
+        if (status == SMLA_ERROR_DRIVER)
+            assert_error(status, "CUDA_ERROR_LAUNCH_FAILED", "as scripted");
+        kernel = must_prepare(context, &desc);
+        smla_kernel_destroy(kernel);
+        assert_int_equal(world->driver->stack_depth(), 1);
+        smla_context_destroy(context);
+        assert_int_equal(world->driver->live_libraries, 0);
+    }
+    assert_int_equal(failures, 26 + 9 + 7);
+}
+
+static void every_nvrtc_call_may_fail(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const smla_context_desc context_desc = stub_context_desc();
+    int failures = 0;
+
+    for (int call = 1; call < 40; call++) {
+        smla_context *context = NULL;
+        smla_kernel *kernel = NULL;
+        world_open_stubs(world);
+        world->nvrtc->script = (struct stub_script){.fail_call = call, .fail_code = 7};
+        assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+        if (smla_prepare(context, &desc, &kernel) != SMLA_OK) {
+            failures++;
+            assert_error(SMLA_ERROR_UNAVAILABLE, "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", "libnvrtc_stub.so");
+            kernel = must_prepare(context, &desc);
+        }
+        smla_kernel_destroy(kernel);
+        smla_context_destroy(context);
+        assert_int_equal(world->nvrtc->live_programs, 0);
+    }
+    /* version and archs 3, the empty program 4, the kernel's 4: its log may fail without harm. */
+    assert_int_equal(failures, 3 + 4 + 4);
+}
+
+static void unload_stops_when_the_driver_is_going(void **state)
+{
+    struct world *world = *state;
+    smla_kernel_desc desc = prefill_desc();
+
+    smla_kernel_destroy(must_prepare(world->context, &desc));
+    desc.batch_invariant = 1;
+    smla_kernel *second = NULL;
+    if (smla_prepare(world->context, &desc, &second) == SMLA_OK)
+        smla_kernel_destroy(second);
+    world->driver->clear_log();
+    world->driver->script = (struct stub_script){.fail_call = 1, .fail_code = 4};
+    smla_context_destroy(world->context);
+    world->context = NULL;
+    assert_int_equal(world->driver->calls(NULL), 1);
+    world->driver->live_libraries = 0;
+}
+
+static void driver_too_old(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->version = 12030;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "12.3", "12.4", "libcuda_stub.so");
+    assert_null(kernel);
+}
+
+static void driver_symbol_missing(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->missing = "cuLibraryLoadData";
+    world->driver->missing_why = 1;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "does not have cuLibraryLoadData", "12.0");
+    world->driver->missing_why = 2;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "not with the signature", "cuLibraryLoadData");
+}
+
+static void no_driver(void **state)
+{
+    const smla_kernel_desc desc = prefill_desc();
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context;
+    smla_kernel *kernel = NULL;
+
+    (void)state;
+    context_desc.driver_path = "/nonexistent/libcuda.so.1";
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "/nonexistent/libcuda.so.1", "SMLA_DRIVER");
+    assert_string_equal(last_error().path, "/nonexistent/libcuda.so.1");
+    smla_context_destroy(context);
+    context_desc.driver_path = STUB_NVRTC_PATH; /* a library, but no driver */
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "cuGetProcAddress_v2");
+    smla_context_destroy(context);
+}
+
+static void driver_without_device(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->init_result = 100;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "cuInit", "CUDA_ERROR_NO_DEVICE");
+    assert_int_equal(last_error().native_code, 100);
+}
+
+static void no_current_context(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->set_current(NULL);
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "no CUDA context is current", "SMLA_CONTEXT_PRIMARY");
+}
+
+static void primary_context(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context;
+
+    world->driver->set_current(NULL);
+    context_desc.flags = SMLA_CONTEXT_PRIMARY;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_int_equal(world->driver->retained_primaries, 1);
+    world->driver->clear_log();
+    smla_kernel *kernel = must_prepare(context, &desc);
+    assert_memory_equal(world->driver->log(), "cuCtxGetCurrent()\ncuCtxPushCurrent(ctx a0)\n", 43);
+    assert_non_null(strstr(world->driver->log(), "cuCtxPopCurrent()\n"));
+    assert_int_equal(world->driver->stack_depth(), 0);
+    smla_kernel_destroy(kernel);
+    smla_context_destroy(context);
+    assert_int_equal(world->driver->retained_primaries, 0);
+}
+
+static void primary_context_refused(void **state)
+{
+    struct world *world = *state;
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context = NULL;
+
+    context_desc.flags = SMLA_CONTEXT_PRIMARY;
+    context_desc.device = 3;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "device 3", "sees 1 CUDA device");
+    context_desc.device = -1;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_ERROR_INVALID_ARGUMENT);
+    context_desc.device = 0;
+    for (int call = 1; call <= 29; call++) {
+        world_open_stubs(world);
+        world->driver->script = (struct stub_script){.fail_call = call, .fail_code = 719};
+        assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+        assert_null(context);
+        assert_int_equal(world->driver->retained_primaries, 0);
+    }
+}
+
+static void device_without_kernels(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->cc_major = 8;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "compute capability 8.0", "9.0");
+    assert_int_equal(world->nvrtc->compiles, 0);
+}
+
+static void target_of_another_device(void **state)
+{
+    struct world *world = *state;
+    smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    desc.target = "90";
+    world->driver->cc_major = 10;
+    world->driver->cc_minor = 3;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "target 90a", "9.0 alone", "10.3");
+}
+
+static void device_family_target(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = reference_desc();
+
+    world_serve_reference(world);
+    world->driver->cc_major = 10;
+    world->driver->cc_minor = 3;
+    smla_kernel_destroy(must_prepare(world->context, &desc));
+    assert_non_null(strstr(world->nvrtc->log(), "--gpu-architecture=sm_103a"));
+}
+
+static void device_too_small(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->max_shared_bytes = 101376;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "101376", "shared memory");
+    world->driver->max_shared_bytes = 232448;
+    world->driver->max_threads = 256;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "384 threads", "256");
+    assert_int_equal(world->nvrtc->compiles, 0);
+}
+
+static void parameter_layout(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const size_t right = world->driver->param_bytes;
+    smla_kernel *kernel = NULL;
+
+    world->driver->param_bytes = right - 8;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_INTERNAL);
+    assert_error(SMLA_ERROR_INTERNAL, "parameter of bytes");
+    world->driver->param_bytes = right;
+    world->driver->param_offset = 16;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_INTERNAL);
+    world->driver->param_offset = 0;
+    world->driver->param_count = 2;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_INTERNAL);
+    assert_error(SMLA_ERROR_INTERNAL, "second parameter");
+    world->driver->param_count = 1;
+    world->driver->function_max_threads = 256;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_INTERNAL);
+    assert_error(SMLA_ERROR_INTERNAL, "registers allow 256");
+    assert_null(kernel);
+    world->driver->function_max_threads = 384;
+    smla_kernel_destroy(must_prepare(world->context, &desc));
+    assert_int_equal(world->driver->loads, 1); /* the loaded library was kept and used */
+}
+
+static void load_failure_tells_everything(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    world->driver->script = (struct stub_script){"cuLibraryGetKernel", 1, 209, 0};
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_DRIVER);
+    assert_error(SMLA_ERROR_DRIVER, "cuLibraryGetKernel", "sm_90a", "NVRTC 12.9", "Stub 9.0", "driver API 12.8",
+                 "CUDA_ERROR_NO_BINARY_FOR_GPU");
+    assert_int_equal(last_error().native_code, 209);
+}
+
+static void refusals_of_the_generator(void **state)
+{
+    struct world *world = *state;
+    smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = NULL;
+
+    desc.h_q = 96;
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "h_q 96");
+    desc = prefill_desc();
+    desc.target = "77";
+    assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "77");
+    assert_int_equal(smla_prepare(NULL, &desc, &kernel), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(smla_prepare(world->context, NULL, &kernel), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(smla_prepare(world->context, &desc, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_null(kernel);
+}
+
+static void forked_child_is_refused(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = must_prepare(world->context, &desc);
+    int code = -1;
+
+    const pid_t child = fork();
+    if (child == 0) {
+        smla_kernel *another = NULL;
+        const smla_status status = smla_prepare(world->context, &desc, &another);
+        const bool says_so = strstr(last_error().message, "forked") != NULL;
+        world->driver->clear_log();
+        smla_kernel_destroy(kernel);
+        smla_context_destroy(world->context);
+        _exit(status == SMLA_ERROR_UNAVAILABLE && says_so && world->driver->calls(NULL) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    smla_kernel_destroy(kernel);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(makes_exactly_these_calls),
+        TEST(second_prepare_shares_code),
+        TEST(another_cuda_context_gets_its_own_module),
+        TEST(every_driver_call_may_fail),
+        TEST(every_nvrtc_call_may_fail),
+        TEST(unload_stops_when_the_driver_is_going),
+        TEST(driver_too_old),
+        TEST(driver_symbol_missing),
+        TEST(no_driver),
+        TEST(driver_without_device),
+        TEST(no_current_context),
+        TEST(primary_context),
+        TEST(primary_context_refused),
+        TEST(device_without_kernels),
+        TEST(target_of_another_device),
+        TEST(device_family_target),
+        TEST(device_too_small),
+        TEST(parameter_layout),
+        TEST(load_failure_tells_everything),
+        TEST(refusals_of_the_generator),
+        TEST(forked_child_is_refused),
+    };
+    return cmocka_run_group_tests_name("runtime.prepare", tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+/* libcuda_stub.so: see stub.h. Handles are small numbers, so that a log can be compared with text. */
+#include "call_log.h"
+#include "cuda_types.h"
+
+enum { FIRST_LIBRARY = 0x100, FIRST_KERNEL = 0x200, FIRST_FUNCTION = 0x300, PRIMARY_CONTEXT = 0xa0, STACK = 8 };
+
+#define HANDLE(type, number) ((type)(uintptr_t)(number))
+#define NUMBER(handle) ((unsigned)(uintptr_t)(handle))
+
+static struct stub_driver state;
+static int next_library;
+static _Thread_local void *stack[STACK];
+static _Thread_local int depth;
+
+static int add(int *counter, int amount)
+{
+    return __atomic_add_fetch(counter, amount, __ATOMIC_SEQ_CST);
+}
+
+static void set_current(void *context)
+{
+    depth = context ? 1 : 0;
+    stack[0] = context;
+}
+
+static void *get_current(void)
+{
+    return depth ? stack[depth - 1] : NULL;
+}
+
+static int stack_depth(void)
+{
+    return depth;
+}
+
+static void reset(void)
+{
+    const struct stub_driver fresh = {
+        .version = 12080,
+        .device_count = 1,
+        .cc_major = 9,
+        .cc_minor = 0,
+        .max_threads = 1024,
+        .max_shared_bytes = 232448,
+        .max_grid_y = 65535,
+        .function_max_threads = 1024,
+        .param_count = 1,
+        .reset = reset,
+        .set_current = set_current,
+        .get_current = get_current,
+        .stack_depth = stack_depth,
+        .log = call_log_text,
+        .clear_log = call_log_clear,
+        .calls = call_count,
+    };
+
+    state = fresh;
+    next_library = 0;
+    set_current(NULL);
+    call_log_clear();
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    reset();
+}
+
+struct stub_driver *stub_driver(void)
+{
+    return &state;
+}
+
+#define CALLED(...)                                                                                                    \
+    do {                                                                                                               \
+        const int scripted = called(&state.script, __VA_ARGS__);                                                       \
+        if (scripted)                                                                                                  \
+            return scripted;                                                                                           \
+    } while (0)
+
+static rt_cu_result get_error_name(rt_cu_result error, const char **text)
+{
+    static const struct {
+        int code;
+        const char *name;
+    } names[] = {{1, "CUDA_ERROR_INVALID_VALUE"},   {3, "CUDA_ERROR_NOT_INITIALIZED"},
+                 {4, "CUDA_ERROR_DEINITIALIZED"},   {100, "CUDA_ERROR_NO_DEVICE"},
+                 {200, "CUDA_ERROR_INVALID_IMAGE"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+                 {500, "CUDA_ERROR_NOT_FOUND"},     {719, "CUDA_ERROR_LAUNCH_FAILED"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].code == error) {
+            *text = names[i].name;
+            return 0;
+        }
+    }
+    return RT_CUDA_ERROR_INVALID_VALUE;
+}
+
+static rt_cu_result get_error_string(rt_cu_result error, const char **text)
+{
+    (void)error;
+    *text = "as scripted";
+    return 0;
+}
+
+static rt_cu_result init(unsigned int flags)
+{
+    CALLED("cuInit", "%u", flags);
+    return state.init_result;
+}
+
+static rt_cu_result driver_get_version(int *version)
+{
+    CALLED("cuDriverGetVersion", "%s", "");
+    *version = state.version;
+    return 0;
+}
+
+static rt_cu_result device_get_count(int *count)
+{
+    CALLED("cuDeviceGetCount", "%s", "");
+    *count = state.device_count;
+    return 0;
+}
+
+static rt_cu_result device_get(rt_cu_device *device, int ordinal)
+{
+    CALLED("cuDeviceGet", "%d", ordinal);
+    *device = ordinal;
+    return 0;
+}
+
+static rt_cu_result device_get_name(char *name, int capacity, rt_cu_device device)
+{
+    CALLED("cuDeviceGetName", "%d", device);
+    snprintf(name, (size_t)capacity, "Stub %d.%d", state.cc_major, state.cc_minor);
+    return 0;
+}
+
+static rt_cu_result device_get_attribute(int *value, int attribute, rt_cu_device device)
+{
+    CALLED("cuDeviceGetAttribute", "%d, %d", attribute, device);
+    switch (attribute) {
+    case RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = state.cc_major;
+        return 0;
+    case RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        *value = state.cc_minor;
+        return 0;
+    case RT_CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = state.max_threads;
+        return 0;
+    case RT_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *value = state.max_shared_bytes;
+        return 0;
+    case RT_CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+        *value = state.max_grid_y;
+        return 0;
+    default:
+        return RT_CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+static rt_cu_result primary_retain(rt_cu_context *context, rt_cu_device device)
+{
+    CALLED("cuDevicePrimaryCtxRetain", "%d", device);
+    add(&state.retained_primaries, 1);
+    *context = HANDLE(rt_cu_context, PRIMARY_CONTEXT + device);
+    return 0;
+}
+
+static rt_cu_result primary_release(rt_cu_device device)
+{
+    CALLED("cuDevicePrimaryCtxRelease", "%d", device);
+    add(&state.retained_primaries, -1);
+    return 0;
+}
+
+static rt_cu_result ctx_get_current(rt_cu_context *context)
+{
+    CALLED("cuCtxGetCurrent", "%s", "");
+    *context = get_current();
+    return 0;
+}
+
+static rt_cu_result ctx_get_device(rt_cu_device *device)
+{
+    CALLED("cuCtxGetDevice", "%s", "");
+    *device = 0;
+    return depth ? 0 : 201;
+}
+
+static rt_cu_result ctx_get_id(rt_cu_context context, unsigned long long *id)
+{
+    CALLED("cuCtxGetId", "ctx %x", NUMBER(context));
+    *id = 7000 + NUMBER(context);
+    return 0;
+}
+
+static rt_cu_result ctx_push(rt_cu_context context)
+{
+    CALLED("cuCtxPushCurrent", "ctx %x", NUMBER(context));
+    stack[depth++] = context;
+    return 0;
+}
+
+static rt_cu_result ctx_pop(rt_cu_context *context)
+{
+    CALLED("cuCtxPopCurrent", "%s", "");
+    if (depth == 0)
+        return 201;
+    *context = stack[--depth];
+    return 0;
+}
+
+static rt_cu_result library_load(rt_cu_library *library, const void *code, void *jit_options, void **jit_values,
+                                 unsigned int jit_count, void *options, void **values, unsigned int count)
+{
+    (void)jit_options;
+    (void)jit_values;
+    (void)options;
+    (void)values;
+    CALLED("cuLibraryLoadData", "%s, %u, %u", memcmp(code, "\177ELF", 4) == 0 ? "ELF" : "not ELF", jit_count, count);
+    if (state.script.delay_us)
+        usleep((unsigned)state.script.delay_us);
+    add(&state.live_libraries, 1);
+    add(&state.loads, 1);
+    *library = HANDLE(rt_cu_library, FIRST_LIBRARY + add(&next_library, 1));
+    return 0;
+}
+
+static rt_cu_result library_unload(rt_cu_library library)
+{
+    CALLED("cuLibraryUnload", "lib %x", NUMBER(library));
+    add(&state.live_libraries, -1);
+    return 0;
+}
+
+static rt_cu_result library_get_kernel(rt_cu_kernel *kernel, rt_cu_library library, const char *name)
+{
+    CALLED("cuLibraryGetKernel", "lib %x, %s", NUMBER(library), name);
+    *kernel = HANDLE(rt_cu_kernel, NUMBER(library) - FIRST_LIBRARY + FIRST_KERNEL);
+    return 0;
+}
+
+static rt_cu_result kernel_get_function(rt_cu_function *function, rt_cu_kernel kernel)
+{
+    CALLED("cuKernelGetFunction", "kernel %x", NUMBER(kernel));
+    *function = HANDLE(rt_cu_function, NUMBER(kernel) - FIRST_KERNEL + FIRST_FUNCTION);
+    return 0;
+}
+
+static rt_cu_result kernel_get_param_info(rt_cu_kernel kernel, size_t index, size_t *offset, size_t *size)
+{
+    CALLED("cuKernelGetParamInfo", "kernel %x, %zu", NUMBER(kernel), index);
+    if (index >= (size_t)state.param_count)
+        return RT_CUDA_ERROR_INVALID_VALUE;
+    *offset = state.param_offset;
+    *size = state.param_bytes;
+    return 0;
+}
+
+static rt_cu_result func_get_attribute(int *value, int attribute, rt_cu_function function)
+{
+    CALLED("cuFuncGetAttribute", "%d, function %x", attribute, NUMBER(function));
+    *value = state.function_max_threads;
+    return 0;
+}
+
+static rt_cu_result func_set_attribute(rt_cu_function function, int attribute, int value)
+{
+    CALLED("cuFuncSetAttribute", "function %x, %d, %d", NUMBER(function), attribute, value);
+    return 0;
+}
+
+static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters,
+                                  void **extra)
+{
+    CALLED("cuLaunchKernelEx",
+           "grid %u %u %u, block %u %u %u, shared %u, stream %x, attrs %u%s, function %x, extra %s, ctx %x",
+           config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
+           config->blockDimZ, config->sharedMemBytes, NUMBER(config->hStream), config->numAttrs,
+           config->attrs ? " given" : "", NUMBER(function), extra ? "given" : "none", NUMBER(get_current()));
+    pthread_mutex_lock(&call_lock);
+    memcpy(state.params, parameters[0], state.param_bytes);
+    pthread_mutex_unlock(&call_lock);
+    return 0;
+}
+
+struct symbol {
+    const char *name;
+    int version;
+    void (*address)(void);
+};
+
+#define ROW(name, version, function)                                                                                   \
+    {                                                                                                                  \
+        name, version, (void (*)(void))function                                                                        \
+    }
+static const struct symbol symbols[] = {
+    ROW("cuGetErrorName", 6000, get_error_name),
+    ROW("cuGetErrorString", 6000, get_error_string),
+    ROW("cuInit", 2000, init),
+    ROW("cuDriverGetVersion", 2020, driver_get_version),
+    ROW("cuDeviceGetCount", 2000, device_get_count),
+    ROW("cuDeviceGet", 2000, device_get),
+    ROW("cuDeviceGetName", 2000, device_get_name),
+    ROW("cuDeviceGetAttribute", 2000, device_get_attribute),
+    ROW("cuDevicePrimaryCtxRetain", 7000, primary_retain),
+    ROW("cuDevicePrimaryCtxRelease", 11000, primary_release),
+    ROW("cuCtxGetCurrent", 4000, ctx_get_current),
+    ROW("cuCtxGetDevice", 2000, ctx_get_device),
+    ROW("cuCtxGetId", 12000, ctx_get_id),
+    ROW("cuCtxPushCurrent", 4000, ctx_push),
+    ROW("cuCtxPopCurrent", 4000, ctx_pop),
+    ROW("cuLibraryLoadData", 12000, library_load),
+    ROW("cuLibraryUnload", 12000, library_unload),
+    ROW("cuLibraryGetKernel", 12000, library_get_kernel),
+    ROW("cuKernelGetFunction", 12000, kernel_get_function),
+    ROW("cuKernelGetParamInfo", 12040, kernel_get_param_info),
+    ROW("cuFuncGetAttribute", 2020, func_get_attribute),
+    ROW("cuFuncSetAttribute", 9000, func_set_attribute),
+    ROW("cuLaunchKernelEx", 11060, launch_kernel),
+};
+
+static const struct symbol *find_symbol(const char *name)
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++)
+        if (strcmp(symbols[i].name, name) == 0)
+            return &symbols[i];
+    return NULL;
+}
+
+static int why_not(const struct symbol *symbol, int version)
+{
+    if (symbol == NULL)
+        return RT_CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    if (state.missing && strcmp(state.missing, symbol->name) == 0)
+        return state.missing_why;
+    if (symbol->version > state.version)
+        return RT_CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return version < symbol->version ? RT_CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : RT_CU_GET_PROC_ADDRESS_SUCCESS;
+}
+
+rt_cu_result cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *why);
+
+rt_cu_result cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *why)
+{
+    const struct symbol *symbol = find_symbol(name);
+
+    CALLED("cuGetProcAddress_v2", "%s, %d, %llu", name, version, (unsigned long long)flags);
+    *why = why_not(symbol, version);
+    *address = NULL;
+    if (*why != RT_CU_GET_PROC_ADDRESS_SUCCESS || symbol == NULL)
+        return 500;
+    memcpy(address, &symbol->address, sizeof *address);
+    return 0;
+}

@@ -1,0 +1,80 @@
+/* A stub CUDA driver and a stub NVRTC: shared objects with the real entry points, a log of every call with its
+ * arguments, failures by script, versions and devices by script. A test opens them by path, as smla does, and gets the
+ * same instance. */
+#ifndef SMLA_STUB_H
+#define SMLA_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { STUB_MAX_PARAMS_BYTES = 1024, STUB_LOG_BYTES = 1 << 18 };
+
+/* What both stubs have. Failures: `fail_call` 1 fails the first call after reset, and so on; 0 none. With fail_name
+ * only calls of that function count. */
+struct stub_script {
+    const char *fail_name;
+    int fail_call;
+    int fail_code;
+    int delay_us; /* in loads and compilations */
+};
+
+struct stub_driver {
+    struct stub_script script;
+    int version;
+    int init_result;
+    int device_count;
+    int cc_major;
+    int cc_minor;
+    int max_threads;
+    int max_shared_bytes;
+    int max_grid_y;
+    int function_max_threads;
+    size_t param_offset;
+    size_t param_bytes;
+    int param_count;
+    const char *missing; /* a symbol that cuGetProcAddress does not have */
+    int missing_why;
+
+    /* Counted by the stub. */
+    int live_libraries;
+    int loads;
+    int retained_primaries;
+    uint8_t params[STUB_MAX_PARAMS_BYTES]; /* of the last launch: param_bytes of them */
+
+    void (*reset)(void);
+    void (*set_current)(void *context); /* this thread's stack becomes that one context, or empty for NULL */
+    void *(*get_current)(void);
+    int (*stack_depth)(void);
+    const char *(*log)(void);
+    void (*clear_log)(void);        /* and the call counts */
+    int (*calls)(const char *name); /* NULL: all */
+};
+
+struct stub_nvrtc {
+    struct stub_script script;
+    int major;
+    int minor;
+    int arch_count;
+    int archs[32];
+    const char *entry;  /* that the "cubin" and PTX define */
+    const char *arch;   /* written into them instead of the one asked for; NULL: the one asked for */
+    int compile_result; /* of programs that are not empty */
+    const char *compile_log;
+    bool empty_result; /* success, and a size of 0 */
+
+    /* Counted by the stub; the empty program does not count. */
+    int compiles;
+    int live_programs;
+
+    void (*reset)(void);
+    const char *(*log)(void);
+    void (*clear_log)(void);
+    int (*calls)(const char *name);
+};
+
+/* The one symbol besides the real entry points. */
+struct stub_driver *stub_driver(void);
+struct stub_nvrtc *stub_nvrtc(void);
+
+#endif
