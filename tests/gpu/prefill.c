@@ -1,0 +1,347 @@
+/* sm_90 prefill on a card against the float64 kernel: shapes, lists and values that others get wrong, and the ways a
+ * call may be made. Exit 0 all passed, 1 something failed, 77 there is no card. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "problem.h"
+
+static int passed, failed;
+
+static void report(const char *name, bool fine, const char *text)
+{
+    printf("%-6s %-34s %s\n", fine ? "passed" : "FAILED", name, text);
+    fflush(stdout);
+    *(fine ? &passed : &failed) += 1;
+}
+
+/* ---- Values ---- */
+
+static const struct problem_spec specs[] = {
+    /* the seven cases of the operator's first port */
+    {.name = "64 queries", .s_q = 64, .s_kv = 2048, .topk = 512},
+    {.name = "duplicates", .s_q = 64, .s_kv = 2048, .topk = 512, .duplicates = true},
+    {.name = "one query", .s_q = 1, .s_kv = 4096, .topk = 512},
+    {.name = "seven queries", .s_q = 7, .s_kv = 2048, .topk = 512},
+    {.name = "s_kv 128 < topk 512", .s_q = 16, .s_kv = 128, .topk = 512, .invalid = 0.75},
+    {.name = "lengths", .s_q = 64, .s_kv = 2048, .topk = 512, .lengths = LENGTHS_RANDOM},
+    {.name = "sink", .s_q = 64, .s_kv = 2048, .topk = 512, .sink = true},
+    /* list lengths */
+    {.name = "topk 0", .s_q = 5, .s_kv = 64, .topk = 0, .sink = true},
+    {.name = "topk 1", .s_q = 5, .s_kv = 64, .topk = 1},
+    {.name = "topk 63", .s_q = 9, .s_kv = 640, .topk = 63},
+    {.name = "topk 64", .s_q = 9, .s_kv = 640, .topk = 64},
+    {.name = "topk 65", .s_q = 9, .s_kv = 640, .topk = 65},
+    {.name = "topk 128", .s_q = 9, .s_kv = 640, .topk = 128},
+    {.name = "topk 129", .s_q = 9, .s_kv = 640, .topk = 129},
+    {.name = "topk 133", .s_q = 40, .s_kv = 640, .topk = 133, .lengths = LENGTHS_WILD, .sink = true},
+    {.name = "topk 640", .s_q = 300, .s_kv = 8192, .topk = 640, .lengths = LENGTHS_RANDOM, .sink = true},
+    {.name = "topk 2051", .s_q = 20, .s_kv = 8192, .topk = 2051, .invalid = 0.1},
+    {.name = "topk 16384", .s_q = 3, .s_kv = 65536, .topk = 16384},
+    /* pools */
+    {.name = "s_kv 0", .s_q = 5, .s_kv = 0, .topk = 100, .sink = true},
+    {.name = "s_kv 1", .s_q = 5, .s_kv = 1, .topk = 100, .invalid = 0.3},
+    {.name = "s_kv 3", .s_q = 5, .s_kv = 3, .topk = 70},
+    /* entries */
+    {.name = "invalid 10 %", .s_q = 64, .s_kv = 4096, .topk = 640, .invalid = 0.1, .lengths = LENGTHS_WILD},
+    {.name = "invalid 97 %", .s_q = 200, .s_kv = 4096, .topk = 640, .invalid = 0.97, .sink = true},
+    {.name = "first block dead", .s_q = 20, .s_kv = 4096, .topk = 200, .first_block_dead = true},
+    {.name = "dead rows", .s_q = 40, .s_kv = 4096, .topk = 200, .dead_rows = 0.4, .sink = true},
+    {.name = "all rows dead", .s_q = 40, .s_kv = 4096, .topk = 200, .invalid = 1, .sink = true},
+    /* values */
+    {.name = "NaN and inf selected", .s_q = 40, .s_kv = 300, .topk = 100, .nan_selected = true},
+    {.name = "NaN sink", .s_q = 40, .s_kv = 300, .topk = 100, .nan_sink = true, .dead_rows = 0.3},
+    {.name = "logits of 1e4", .s_q = 64, .s_kv = 4096, .topk = 640, .magnitude = 3000},
+    {.name = "logits of 1e-4", .s_q = 64, .s_kv = 4096, .topk = 640, .magnitude = 1e-4f},
+    {.name = "scale 1", .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = 1},
+    {.name = "scale negative", .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = -0.04f, .invalid = 0.2},
+    {.name = "scale zero", .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = -0.0f, .invalid = 0.2, .sink = true},
+    {.name = "scale denormal", .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = 1e-42f},
+    /* layouts */
+    {.name = "views", .s_q = 33, .s_kv = 1000, .topk = 133, .strided = true, .lengths = LENGTHS_WILD, .sink = true},
+    /* conventions */
+    {.name = "lse base 2", .s_q = 20, .s_kv = 640, .topk = 100, .dead_rows = 0.3, .lse_flags = SMLA_LSE_BASE_2},
+    {.name = "lse with sink",
+     .s_q = 20,
+     .s_kv = 640,
+     .topk = 100,
+     .dead_rows = 0.3,
+     .sink = true,
+     .lse_flags = SMLA_LSE_WITH_SINK},
+    {.name = "lse with sink, base 2",
+     .s_q = 20,
+     .s_kv = 640,
+     .topk = 100,
+     .dead_rows = 0.3,
+     .nan_sink = true,
+     .lse_flags = SMLA_LSE_WITH_SINK | SMLA_LSE_BASE_2},
+    {.name = "lse with sink, none given",
+     .s_q = 20,
+     .s_kv = 640,
+     .topk = 100,
+     .dead_rows = 0.3,
+     .lse_flags = SMLA_LSE_WITH_SINK},
+    {.name = "empty lse negative",
+     .s_q = 20,
+     .s_kv = 640,
+     .topk = 100,
+     .dead_rows = 0.3,
+     .lse_flags = SMLA_LSE_EMPTY_NEGATIVE},
+    /* size */
+    {.name = "4096 queries, 64 Ki rows",
+     .s_q = 4096,
+     .s_kv = 65536,
+     .topk = 640,
+     .invalid = 0.05,
+     .sink = true,
+     .lengths = LENGTHS_RANDOM},
+};
+
+/* Right, and the same bits again. */
+static void test_values(struct bench *bench, const struct problem_spec *spec)
+{
+    struct problem problem;
+    char why[PROBLEM_WHY];
+    if (!problem_make(bench, spec, &problem, why)) {
+        report(spec->name, false, why);
+        return;
+    }
+    bool fine = problem_run(bench, bench->prefill, &problem, NULL, why) && problem_check(bench, &problem, why);
+    size_t size = 0;
+    uint8_t *first = problem_snapshot(bench, &problem, &size);
+    for (int repeat = 0; fine && repeat < 3; repeat++) {
+        char again_why[PROBLEM_WHY];
+        fine = problem_run(bench, bench->prefill, &problem, NULL, again_why);
+        uint8_t *again = problem_snapshot(bench, &problem, &size);
+        if (fine && (!first || !again || memcmp(first, again, size) != 0)) {
+            snprintf(why, sizeof(why), "repeat %d gave other bits", repeat + 1);
+            fine = false;
+        }
+        free(again);
+    }
+    free(first);
+    problem_free(bench, &problem);
+    report(spec->name, fine, why);
+}
+
+/* ---- Far addresses ---- */
+
+/* kv rows 40 KiB apart: the last lie past 2^32 bytes and 2^32 elements. Only what is selected is filled; all else,
+ * what a truncated offset would find included, is NaN. */
+static void test_far_rows(struct bench *bench)
+{
+    enum { STRIDE = 20480, ROWS = 250000, D = 512 };
+    const char *name = "offsets past 2^32 elements";
+    const struct problem_spec spec = {.name = name, .s_q = 8, .s_kv = 640, .topk = 64};
+    struct problem near_problem;
+    char why[PROBLEM_WHY] = "";
+    void *far = NULL;
+    if (!problem_make(bench, &spec, &near_problem, why) ||
+        !device_alloc(bench->device, (size_t)STRIDE * ROWS * 2, &far) ||
+        !device_fill(bench->device, far, 0xff, (size_t)STRIDE * ROWS * 2)) {
+        report(name, false, why[0] ? why : device_why(bench->device));
+        return;
+    }
+    /* The far call: the near call's rows, the list's entry e standing at row ROWS - 640 + e. */
+    bool fine = problem_run(bench, bench->prefill, &near_problem, NULL, why);
+    size_t size;
+    uint8_t *near_bits = problem_snapshot(bench, &near_problem, &size);
+    const uint16_t *rows = near_problem.host[1];
+    for (int64_t row = 0; fine && row < spec.s_kv; row++)
+        fine = device_upload(bench->device, (uint16_t *)far + (ROWS - spec.s_kv + row) * STRIDE, rows + row * D, D * 2);
+    const size_t count = (size_t)(spec.s_q * spec.topk);
+    int32_t *list = malloc(count * 4);
+    for (size_t i = 0; list && i < count; i++)
+        list[i] = ((const int32_t *)near_problem.host[2])[i] + ROWS - (int32_t)spec.s_kv;
+    fine = fine && list && device_upload(bench->device, guarded_data(&near_problem.indices), list, count * 4);
+    near_problem.args.kv = far;
+    near_problem.args.kv_stride_token = STRIDE;
+    near_problem.args.s_kv = ROWS;
+    fine = fine && problem_run(bench, bench->prefill, &near_problem, NULL, why);
+    uint8_t *far_bits = problem_snapshot(bench, &near_problem, &size);
+    fine = fine && near_bits && far_bits && memcmp(near_bits, far_bits, size) == 0;
+    report(name, fine, fine ? "same bits as near" : "other bits than near, or a fault");
+    free(near_bits);
+    free(far_bits);
+    free(list);
+    device_free(bench->device, far);
+    problem_free(bench, &near_problem);
+}
+
+/* ---- Ways to call ---- */
+
+/* The bits that a plain call gives, to compare others with. */
+struct way {
+    struct bench *bench;
+    struct problem problem;
+    uint8_t *bits;
+    size_t size;
+    const char *name;
+    void *stream;
+    bool fine;
+};
+
+static bool same_bits(struct way *way, char why[PROBLEM_WHY])
+{
+    size_t size;
+    uint8_t *bits = problem_snapshot(way->bench, &way->problem, &size);
+    const bool same = bits && memcmp(bits, way->bits, size) == 0;
+    free(bits);
+    if (!same)
+        snprintf(why, PROBLEM_WHY, "other bits than a plain call");
+    return same;
+}
+
+static const struct problem_spec way_spec = {
+    .name = "way", .s_q = 50, .s_kv = 2048, .topk = 300, .invalid = 0.1, .lengths = LENGTHS_RANDOM, .sink = true};
+
+static bool way_make(struct bench *bench, struct way *way, char why[PROBLEM_WHY])
+{
+    memset(way, 0, sizeof(*way));
+    way->bench = bench;
+    if (!problem_make(bench, &way_spec, &way->problem, why) ||
+        !problem_run(bench, bench->prefill, &way->problem, NULL, why))
+        return false;
+    way->bits = problem_snapshot(bench, &way->problem, &way->size);
+    return way->bits != NULL;
+}
+
+static void way_free(struct way *way)
+{
+    free(way->bits);
+    problem_free(way->bench, &way->problem);
+}
+
+static void test_stream(struct bench *bench, const char *name, void *stream)
+{
+    struct way way;
+    char why[PROBLEM_WHY] = "same bits";
+    const bool fine = way_make(bench, &way, why) && problem_run(bench, bench->prefill, &way.problem, stream, why) &&
+                      same_bits(&way, why);
+    report(name, fine, why);
+    way_free(&way);
+}
+
+/* A thread without a current context, on a stream of the kernel's. */
+static void *call_from_thread(void *argument)
+{
+    struct way *way = argument;
+    way->fine = true;
+    for (int i = 0; i < 50; i++)
+        way->fine = way->fine && smla_prefill(way->bench->prefill, &way->problem.args, way->stream) == SMLA_OK;
+    return NULL;
+}
+
+static void test_threads(struct bench *bench)
+{
+    enum { THREADS = 8 };
+    struct way ways[THREADS];
+    pthread_t threads[THREADS];
+    char why[PROBLEM_WHY] = "50 calls from each of 8 threads without a context, NULL stream among them";
+    bool fine = true;
+    for (int i = 0; i < THREADS; i++) {
+        fine = fine && way_make(bench, &ways[i], why);
+        ways[i].stream = NULL;
+        fine = fine && (i == 0 || device_stream_create(bench->device, true, &ways[i].stream));
+    }
+    for (int i = 0; fine && i < THREADS; i++)
+        fine = pthread_create(&threads[i], NULL, call_from_thread, &ways[i]) == 0;
+    for (int i = 0; fine && i < THREADS; i++)
+        fine = pthread_join(threads[i], NULL) == 0 && ways[i].fine;
+    fine = fine && device_synchronize(bench->device);
+    for (int i = 0; i < THREADS; i++) {
+        fine = fine && same_bits(&ways[i], why);
+        way_free(&ways[i]);
+    }
+    report("threads", fine, why);
+}
+
+/* Captured once, replayed with other lists: what is captured is addresses, not contents. */
+static void test_capture(struct bench *bench)
+{
+    struct way way;
+    void *stream = NULL, *graph = NULL;
+    char why[PROBLEM_WHY] = "capture, replay, replay with other lists";
+    bool fine = way_make(bench, &way, why) && device_stream_create(bench->device, true, &stream) &&
+                device_capture_begin(bench->device, stream);
+    fine = fine && smla_prefill(bench->prefill, &way.problem.args, stream) == SMLA_OK;
+    const smla_prefill_args nothing = {.struct_size = sizeof(nothing), .sm_scale = 1};
+    fine = fine && smla_prefill(bench->prefill, &nothing, stream) == SMLA_OK; /* zero queries are legal in capture */
+    fine = fine && device_capture_end(bench->device, stream, &graph);
+    fine = fine && guarded_poison(bench->device, &way.problem.out) && device_synchronize(bench->device) &&
+           device_graph_launch(bench->device, graph, stream) && device_synchronize(bench->device) &&
+           same_bits(&way, why);
+
+    /* Reverse the lists: the same keys for most rows in another order, other keys for rows with a length. */
+    const size_t count = (size_t)(way_spec.s_q * way_spec.topk);
+    int32_t *list = way.problem.host[2];
+    for (size_t i = 0; fine && i < count / 2; i++) {
+        const int32_t entry = list[i];
+        list[i] = list[count - 1 - i] == 1 ? -1 : list[count - 1 - i];
+        list[count - 1 - i] = entry == 1 ? -1 : entry;
+    }
+    fine = fine && device_upload(bench->device, guarded_data(&way.problem.indices), list, count * 4) &&
+           guarded_poison(bench->device, &way.problem.out) && device_synchronize(bench->device) &&
+           device_graph_launch(bench->device, graph, stream) && device_synchronize(bench->device) &&
+           problem_check(bench, &way.problem, why);
+    report("capture and replay", fine, why);
+    if (graph)
+        device_graph_destroy(bench->device, graph);
+    if (stream)
+        device_stream_destroy(bench->device, stream);
+    way_free(&way);
+}
+
+/* A query's bits do not depend on its neighbours: each alone gives what all together gave. */
+static void test_batch_invariance(struct bench *bench)
+{
+    struct way way;
+    char why[PROBLEM_WHY] = "each query alone gives the bits of all together";
+    bool fine = way_make(bench, &way, why);
+    const smla_prefill_args all = way.problem.args;
+    fine = fine && guarded_poison(bench->device, &way.problem.out) && device_synchronize(bench->device);
+    for (int64_t token = 0; fine && token < all.s_q; token++) {
+        smla_prefill_args one = all;
+        one.s_q = 1;
+        one.query = (const uint16_t *)all.query + token * 64 * 512;
+        one.indices = all.indices + token * all.topk;
+        one.topk_length = all.topk_length + token;
+        one.out = (uint16_t *)all.out + token * 64 * 512;
+        one.lse = all.lse + token * 64;
+        one.max_logits = all.max_logits + token * 64;
+        fine = smla_prefill(bench->prefill, &one, NULL) == SMLA_OK;
+    }
+    fine = fine && device_synchronize(bench->device) && same_bits(&way, why);
+    report("batch invariance", fine, why);
+    way_free(&way);
+}
+
+int main(void)
+{
+    struct bench bench;
+    char why[PROBLEM_WHY];
+    const int opened = bench_open(&bench, why);
+    if (opened != 0) {
+        printf("%s: %s\n", opened == 77 ? "skipped" : "FAILED", why);
+        return opened;
+    }
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        test_values(&bench, &specs[i]);
+    test_far_rows(&bench);
+
+    void *stream = NULL;
+    test_stream(&bench, "NULL stream", NULL);
+    test_stream(&bench, "legacy stream", (void *)0x1);
+    test_stream(&bench, "per-thread stream", (void *)0x2);
+    if (device_stream_create(bench.device, false, &stream)) {
+        test_stream(&bench, "blocking stream", stream);
+        device_stream_destroy(bench.device, stream);
+    }
+    test_threads(&bench);
+    test_capture(&bench);
+    test_batch_invariance(&bench);
+    bench_close(&bench);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed == 0 ? 0 : 1;
+}

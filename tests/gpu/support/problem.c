@@ -1,0 +1,511 @@
+#include "problem.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "compare.h"
+
+enum { HEADS = 64, D = 512, NAN_BF16 = 0x7fff };
+
+/* ---- The card ---- */
+
+static int fail_smla(char why[PROBLEM_WHY], const char *function)
+{
+    smla_error_info info = {.struct_size = sizeof(info)};
+    smla_last_error(&info);
+    snprintf(why, PROBLEM_WHY, "%s: %.900s", function, info.message);
+    return info.status == SMLA_ERROR_UNAVAILABLE ? 77 : 1;
+}
+
+static int prepare(struct bench *bench, uint32_t op, smla_kernel **out, char why[PROBLEM_WHY])
+{
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = HEADS, .d_qk = D};
+    return smla_prepare(bench->context, &desc, out) == SMLA_OK ? 0 : fail_smla(why, "smla_prepare");
+}
+
+int bench_open(struct bench *bench, char why[PROBLEM_WHY])
+{
+    char text[DEVICE_WHY];
+    memset(bench, 0, sizeof(*bench));
+    const enum device_status opened = device_open(NULL, 0, &bench->device, text);
+    if (opened != DEVICE_OK) {
+        snprintf(why, PROBLEM_WHY, "%s", text);
+        return opened == DEVICE_UNAVAILABLE ? 77 : 1;
+    }
+    int code = 0;
+    if (smla_context_create(NULL, &bench->context) != SMLA_OK)
+        code = fail_smla(why, "smla_context_create");
+    if (code == 0)
+        code = prepare(bench, SMLA_OP_PREFILL, &bench->prefill, why);
+    if (code == 0)
+        code = prepare(bench, SMLA_OP_PREFILL_REFERENCE, &bench->reference, why);
+    if (code != 0)
+        bench_close(bench);
+    return code;
+}
+
+void bench_close(struct bench *bench)
+{
+    smla_kernel_destroy(bench->prefill);
+    smla_kernel_destroy(bench->reference);
+    smla_context_destroy(bench->context);
+    device_close(bench->device);
+    memset(bench, 0, sizeof(*bench));
+}
+
+/* ---- Inputs ---- */
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t next(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static double uniform(uint64_t *state)
+{
+    return (double)(next(state) >> 11) * 0x1p-53;
+}
+
+/* Nearly normal: the sum of four uniforms, variance 1. */
+static float normal(uint64_t *state)
+{
+    const uint64_t bits = next(state);
+    const double sum =
+        (double)(bits & 0xffff) + (double)(bits >> 16 & 0xffff) + (double)(bits >> 32 & 0xffff) + (double)(bits >> 48);
+    return (float)((sum / 65536 - 2) * 1.7320508);
+}
+
+static int64_t or_contiguous(int64_t stride, int64_t contiguous)
+{
+    return stride ? stride : contiguous;
+}
+
+static void set_strides(struct problem *problem)
+{
+    if (!problem->spec.strided)
+        return;
+    smla_prefill_args *args = &problem->args;
+    args->query_stride_head = D + 8;
+    args->query_stride_token = HEADS * (D + 8) + 16;
+    args->kv_stride_token = D + 64;
+    args->indices_stride_token = problem->spec.topk + 3;
+    args->topk_length_stride = 3;
+    args->out_stride_head = 2 * D;
+    args->out_stride_token = HEADS * 2 * D + 24;
+    args->lse_stride_token = HEADS + 5;
+    args->max_logits_stride_token = HEADS + 1;
+}
+
+static const int32_t out_of_range[] = {INT_MIN, -123456, -1, -1, 0x7ffffff0, INT_MAX};
+
+static int32_t invalid_entry(const struct problem_spec *spec, uint64_t *state)
+{
+    const uint64_t pick = next(state) % 8;
+    return pick < 6 ? out_of_range[pick] : (int32_t)spec->s_kv + (int32_t)(pick - 6) * 1000;
+}
+
+/* Only even rows other than 0 are ever selected (all rows when there are few), so that odd rows stay NaN. */
+static int32_t valid_entry(const struct problem_spec *spec, uint64_t *state)
+{
+    if (spec->s_kv < 4)
+        return (int32_t)(next(state) % (uint64_t)spec->s_kv);
+    return (int32_t)(2 + 2 * (next(state) % (uint64_t)((spec->s_kv - 2) / 2)));
+}
+
+static int32_t draw_entry(const struct problem_spec *spec, int64_t position, bool dead, uint64_t *state)
+{
+    if (spec->s_kv == 0 || dead || (spec->first_block_dead && position < 64) || uniform(state) < spec->invalid)
+        return invalid_entry(spec, state);
+    return valid_entry(spec, state);
+}
+
+static int32_t draw_length(const struct problem_spec *spec, int64_t token, uint64_t *state)
+{
+    static const int32_t edges[] = {0, 1, 63, 64, 65};
+    static const int32_t wild[] = {INT_MIN, -1, INT_MAX};
+    if (spec->lengths == LENGTHS_WILD && token % 4 == 3)
+        return wild[token / 4 % 3];
+    if (token % 3 == 0 && edges[token / 3 % 5] <= spec->topk)
+        return edges[token / 3 % 5];
+    return (int32_t)(next(state) % (uint64_t)(spec->topk + 1));
+}
+
+static int64_t effective_length(const struct problem_spec *spec, const int32_t *length)
+{
+    if (!length)
+        return spec->topk;
+    return *length < 0 ? 0 : *length > spec->topk ? spec->topk : *length;
+}
+
+/* One query's list; marks what it selects. Past the length stand entries that must not be looked at. */
+static void fill_list(const struct problem_spec *spec, int32_t *list, int64_t length, uint8_t *selected,
+                      uint64_t *state)
+{
+    const bool dead = uniform(state) < spec->dead_rows;
+    for (int64_t j = 0; j < spec->topk; j++) {
+        if (spec->duplicates && j % 2 == 1)
+            list[j] = list[j - 1];
+        else
+            list[j] = draw_entry(spec, j, dead, state);
+        if (j >= length)
+            list[j] = spec->s_kv >= 4 && j % 2 ? 1 : list[j]; /* row 1 is NaN */
+        else if (list[j] >= 0 && list[j] < spec->s_kv)
+            selected[list[j]] = 1;
+    }
+}
+
+static uint16_t *fill_rows(int64_t rows, int64_t stride, float magnitude, const uint8_t *selected, uint64_t *state)
+{
+    const size_t count = (size_t)(rows * stride);
+    uint16_t *bytes = malloc(count * 2 + 1);
+    if (!bytes)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = NAN_BF16;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t d = 0; (!selected || selected[row]) && d < D; d++)
+            bytes[row * stride + d] = bf16_from_float(normal(state) * magnitude);
+    return bytes;
+}
+
+/* [s_q, 64, 512] with gaps of NaN. */
+static uint16_t *fill_query(const smla_prefill_args *args, float magnitude, uint64_t *state, size_t *size_bytes)
+{
+    const int64_t head = or_contiguous(args->query_stride_head, D);
+    const int64_t token = or_contiguous(args->query_stride_token, head * HEADS);
+    *size_bytes = (size_t)(args->s_q * token) * 2;
+    uint16_t *bytes = malloc(*size_bytes + 1);
+    for (size_t i = 0; bytes && i < *size_bytes / 2; i++)
+        bytes[i] = NAN_BF16;
+    for (int64_t row = 0; bytes && row < args->s_q * HEADS; row++)
+        for (int64_t d = 0; d < D; d++)
+            bytes[row / HEADS * token + row % HEADS * head + d] = bf16_from_float(normal(state) * magnitude);
+    return bytes;
+}
+
+static float *make_sink(const struct problem_spec *spec, uint64_t *state)
+{
+    static const float special[] = {INFINITY, -INFINITY, 1e4f, -1e4f, 3e38f, 0.0f};
+    float *sink = malloc(HEADS * sizeof(float));
+    for (int head = 0; sink && head < HEADS; head++)
+        sink[head] = head % 3 == 0 && head / 3 < 6 ? special[head / 3] : normal(state) * 3;
+    if (sink && spec->nan_sink)
+        sink[7] = NAN;
+    return sink;
+}
+
+/* The first two selected rows get a NaN and an infinity. */
+static void spoil_rows(const struct problem_spec *spec, uint16_t *kv, int64_t stride, const uint8_t *selected)
+{
+    static const uint16_t values[] = {NAN_BF16, 0x7f80};
+    int spoiled = 0;
+    for (int64_t row = 0; spec->nan_selected && row < spec->s_kv && spoiled < 2; row++)
+        if (selected[row])
+            kv[row * stride + 17] = values[spoiled++];
+}
+
+enum input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK };
+
+static bool upload(struct bench *bench, struct problem *problem, enum input which, const char *name, size_t size_bytes,
+                   struct guarded *buffer)
+{
+    return problem->host[which] && guarded_create(bench->device, name, problem->host[which], size_bytes, buffer);
+}
+
+static bool make_lists(struct problem *problem, uint8_t *selected, uint64_t *state)
+{
+    const struct problem_spec *spec = &problem->spec;
+    const smla_prefill_args *args = &problem->args;
+    const int64_t stride = or_contiguous(args->indices_stride_token, spec->topk);
+    const int64_t length_stride = or_contiguous(args->topk_length_stride, 1);
+    int32_t *lists = calloc((size_t)(spec->s_q * stride) + 1, 4);
+    int32_t *lengths = spec->lengths ? calloc((size_t)(spec->s_q * length_stride) + 1, 4) : NULL;
+    problem->host[INDICES] = lists;
+    problem->host[TOPK_LENGTH] = lengths;
+    if (!lists || (spec->lengths && !lengths))
+        return false;
+    for (int64_t token = 0; token < spec->s_q; token++) {
+        int32_t *length = lengths ? &lengths[token * length_stride] : NULL;
+        if (length)
+            *length = draw_length(spec, token, state);
+        fill_list(spec, lists + token * stride, effective_length(spec, length), selected, state);
+    }
+    return true;
+}
+
+static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *selected)
+{
+    const struct problem_spec *spec = &problem->spec;
+    smla_prefill_args *args = &problem->args;
+    uint64_t state = spec->seed * 1000003u + 12345;
+    if (!make_lists(problem, selected, &state))
+        return false;
+    size_t query_bytes;
+    problem->host[QUERY] = fill_query(args, spec->magnitude ? spec->magnitude : 1, &state, &query_bytes);
+    const int64_t kv_stride = or_contiguous(args->kv_stride_token, D);
+    problem->host[KV] = fill_rows(spec->s_kv, kv_stride, 1, selected, &state);
+    if (problem->host[KV])
+        spoil_rows(spec, problem->host[KV], kv_stride, selected);
+    if (spec->sink || spec->nan_sink)
+        problem->host[ATTN_SINK] = make_sink(spec, &state);
+    const size_t list_bytes = (size_t)(spec->s_q * or_contiguous(args->indices_stride_token, spec->topk)) * 4;
+    const size_t length_bytes = (size_t)(spec->s_q * or_contiguous(args->topk_length_stride, 1)) * 4;
+    return upload(bench, problem, QUERY, "query", query_bytes, &problem->query) &&
+           upload(bench, problem, KV, "kv", (size_t)(spec->s_kv * kv_stride) * 2, &problem->kv) &&
+           upload(bench, problem, INDICES, "indices", list_bytes, &problem->indices) &&
+           (!spec->lengths ||
+            upload(bench, problem, TOPK_LENGTH, "topk_length", length_bytes, &problem->topk_length)) &&
+           (!(spec->sink || spec->nan_sink) ||
+            upload(bench, problem, ATTN_SINK, "attn_sink", HEADS * 4, &problem->attn_sink));
+}
+
+static bool make_outputs(struct bench *bench, struct problem *problem)
+{
+    const smla_prefill_args *args = &problem->args;
+    const int64_t head = or_contiguous(args->out_stride_head, D);
+    const size_t out_bytes = (size_t)(args->s_q * or_contiguous(args->out_stride_token, head * HEADS)) * 2;
+    return guarded_create(bench->device, "out", NULL, out_bytes, &problem->out) &&
+           guarded_create(bench->device, "lse", NULL,
+                          (size_t)(args->s_q * or_contiguous(args->lse_stride_token, HEADS)) * 4, &problem->lse) &&
+           guarded_create(bench->device, "max_logits", NULL,
+                          (size_t)(args->s_q * or_contiguous(args->max_logits_stride_token, HEADS)) * 4,
+                          &problem->max_logits);
+}
+
+bool problem_make(struct bench *bench, const struct problem_spec *spec, struct problem *out, char why[PROBLEM_WHY])
+{
+    memset(out, 0, sizeof(*out));
+    out->spec = *spec;
+    out->args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),
+                                    .lse_flags = spec->lse_flags,
+                                    .s_q = spec->s_q,
+                                    .s_kv = spec->s_kv,
+                                    .topk = spec->topk,
+                                    .sm_scale = spec->sm_scale == 0 && !signbit(spec->sm_scale) ? 0.04419417382f
+                                                                                                : spec->sm_scale};
+    set_strides(out);
+    uint8_t *selected = calloc((size_t)spec->s_kv + 1, 1);
+    const bool made = selected && make_inputs(bench, out, selected) && make_outputs(bench, out);
+    free(selected);
+    if (!made) {
+        snprintf(why, PROBLEM_WHY, "no memory, or %s", device_why(bench->device));
+        problem_free(bench, out);
+        return false;
+    }
+    out->args.query = guarded_data(&out->query);
+    out->args.kv = guarded_data(&out->kv);
+    out->args.indices = guarded_data(&out->indices);
+    out->args.topk_length = guarded_data(&out->topk_length);
+    out->args.attn_sink = guarded_data(&out->attn_sink);
+    out->args.out = guarded_data(&out->out);
+    out->args.lse = guarded_data(&out->lse);
+    out->args.max_logits = guarded_data(&out->max_logits);
+    return true;
+}
+
+void problem_free(struct bench *bench, struct problem *problem)
+{
+    struct guarded *const buffers[] = {&problem->query,     &problem->kv,  &problem->indices, &problem->topk_length,
+                                       &problem->attn_sink, &problem->out, &problem->lse,     &problem->max_logits};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        if (buffers[i]->base)
+            guarded_destroy(bench->device, buffers[i]);
+    for (size_t i = 0; i < sizeof(problem->host) / sizeof(problem->host[0]); i++)
+        free(problem->host[i]);
+    memset(problem, 0, sizeof(*problem));
+}
+
+/* ---- Running and checking ---- */
+
+bool problem_run(struct bench *bench, smla_kernel *kernel, struct problem *problem, void *stream, char why[PROBLEM_WHY])
+{
+    if (!guarded_poison(bench->device, &problem->out) || !guarded_poison(bench->device, &problem->lse) ||
+        !guarded_poison(bench->device, &problem->max_logits) || !device_synchronize(bench->device)) {
+        snprintf(why, PROBLEM_WHY, "%s", device_why(bench->device));
+        return false;
+    }
+    if (smla_prefill(kernel, &problem->args, stream) != SMLA_OK) {
+        fail_smla(why, "smla_prefill");
+        return false;
+    }
+    if (!device_synchronize(bench->device)) {
+        snprintf(why, PROBLEM_WHY, "%s", device_why(bench->device));
+        return false;
+    }
+    return true;
+}
+
+uint8_t *problem_snapshot(struct bench *bench, const struct problem *problem, size_t *size_bytes)
+{
+    const struct guarded *const outputs[] = {&problem->out, &problem->lse, &problem->max_logits};
+    *size_bytes = problem->out.size_bytes + problem->lse.size_bytes + problem->max_logits.size_bytes;
+    uint8_t *bytes = malloc(*size_bytes + 1), *at = bytes;
+    for (int i = 0; bytes && i < 3; at += outputs[i++]->size_bytes)
+        if (!device_download(bench->device, at, guarded_data(outputs[i]), outputs[i]->size_bytes)) {
+            free(bytes);
+            return NULL;
+        }
+    return bytes;
+}
+
+/* What the float64 kernel says, contiguous. */
+struct expected {
+    int64_t rows; /* s_q * heads */
+    float *out, *lse, *max_logits, *out_abs, *logit_abs;
+};
+
+static bool download_expected(struct device *device, void *memory, size_t count, float **host)
+{
+    *host = malloc(count * 4 + 1);
+    return *host && device_download(device, *host, memory, count * 4);
+}
+
+static bool run_reference(struct bench *bench, const struct problem *problem, struct expected *expected)
+{
+    struct device *device = bench->device;
+    smla_prefill_args args = problem->args;
+    const size_t rows = (size_t)(args.s_q * HEADS), elems = rows * D;
+    void *memory[5] = {0};
+    bool fine = true;
+    expected->rows = (int64_t)rows;
+    for (int i = 0; i < 5; i++)
+        fine = fine && device_alloc(device, (i < 2 ? elems : rows) * 4 + 16, &memory[i]);
+    args.out = memory[0];
+    args.ref_out_abs = memory[1];
+    args.lse = memory[2];
+    args.max_logits = memory[3];
+    args.ref_logit_abs = memory[4];
+    args.out_stride_head = args.out_stride_token = args.lse_stride_token = args.max_logits_stride_token = 0;
+    fine = fine && smla_prefill(bench->reference, &args, NULL) == SMLA_OK && device_synchronize(device) &&
+           download_expected(device, memory[0], elems, &expected->out) &&
+           download_expected(device, memory[1], elems, &expected->out_abs) &&
+           download_expected(device, memory[2], rows, &expected->lse) &&
+           download_expected(device, memory[3], rows, &expected->max_logits) &&
+           download_expected(device, memory[4], rows, &expected->logit_abs);
+    for (int i = 0; i < 5; i++)
+        if (memory[i])
+            device_free(device, memory[i]);
+    return fine;
+}
+
+static void free_expected(struct expected *expected)
+{
+    free(expected->out);
+    free(expected->lse);
+    free(expected->max_logits);
+    free(expected->out_abs);
+    free(expected->logit_abs);
+}
+
+/* A query's worth at a time, so that the double copies stay small. Keeps the worst of each figure. */
+static void keep_worst(struct compare_result *all, struct compare_result one)
+{
+    all->bound_used = fmax(all->bound_used, one.bound_used);
+    all->max_ulp = fmax(all->max_ulp, one.max_ulp);
+    all->cos = fmax(all->cos, one.cos);
+    all->failed += one.failed;
+    all->pass = all->pass && one.pass;
+}
+
+static void widen(double *to, const float *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (double)from[i];
+}
+
+static void widen_bf16(double *to, const uint16_t *from)
+{
+    for (int64_t i = 0; i < D; i++)
+        to[i] = (double)bf16_to_float(from[i]);
+}
+
+struct figures {
+    struct compare_result out, lse, max_logits;
+};
+
+static void compare_token(const struct problem *problem, const struct expected *expected, const uint8_t *snapshot,
+                          int64_t token, struct figures *figures)
+{
+    static double got[HEADS * D], ref[HEADS * D], bound[HEADS * D];
+    const smla_prefill_args *args = &problem->args;
+    const int64_t head_stride = or_contiguous(args->out_stride_head, D);
+    const int64_t token_stride = or_contiguous(args->out_stride_token, head_stride * HEADS);
+    const uint16_t *out = (const uint16_t *)(const void *)snapshot;
+    const float *lse = (const float *)(const void *)(snapshot + problem->out.size_bytes);
+    const float *max_logits =
+        (const float *)(const void *)(snapshot + problem->out.size_bytes + problem->lse.size_bytes);
+    for (int64_t head = 0; head < HEADS; head++)
+        widen_bf16(got + head * D, out + token * token_stride + head * head_stride);
+    widen(ref, expected->out + token * HEADS * D, HEADS * D);
+    widen(bound, expected->out_abs + token * HEADS * D, HEADS * D);
+    keep_worst(&figures->out, compare_out(got, ref, bound, HEADS, D));
+    widen(bound, expected->logit_abs + token * HEADS, HEADS);
+    widen(got, lse + token * or_contiguous(args->lse_stride_token, HEADS), HEADS);
+    widen(ref, expected->lse + token * HEADS, HEADS);
+    keep_worst(&figures->lse, compare_log(got, ref, bound, HEADS, COMPARE_PREFILL));
+    widen(got, max_logits + token * or_contiguous(args->max_logits_stride_token, HEADS), HEADS);
+    widen(ref, expected->max_logits + token * HEADS, HEADS);
+    keep_worst(&figures->max_logits, compare_log(got, ref, bound, HEADS, COMPARE_PREFILL));
+}
+
+static bool check_surroundings(struct bench *bench, const struct problem *problem, char why[PROBLEM_WHY])
+{
+    const struct guarded *const buffers[] = {&problem->query,       &problem->kv,        &problem->indices,
+                                             &problem->topk_length, &problem->attn_sink, &problem->out,
+                                             &problem->lse,         &problem->max_logits};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
+        char text[GUARDED_WHY];
+        if (buffers[i]->base && guarded_check(bench->device, buffers[i], text) != GUARDED_INTACT) {
+            snprintf(why, PROBLEM_WHY, "%s", text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The gaps between rows of a strided out still hold the poison. */
+static bool gaps_intact(const struct problem *problem, const uint8_t *snapshot)
+{
+    const smla_prefill_args *args = &problem->args;
+    const uint16_t *out = (const uint16_t *)(const void *)snapshot;
+    if (!problem->spec.strided)
+        return true;
+    for (size_t i = 0; i < problem->out.size_bytes / 2; i++) {
+        const int64_t in_token = (int64_t)i % args->out_stride_token;
+        const bool written = in_token / args->out_stride_head < HEADS && in_token % args->out_stride_head < D;
+        if (!written && out[i] != 0xffff)
+            return false;
+    }
+    return true;
+}
+
+bool problem_check(struct bench *bench, struct problem *problem, char why[PROBLEM_WHY])
+{
+    if (!check_surroundings(bench, problem, why))
+        return false;
+    struct expected expected = {0};
+    size_t size_bytes;
+    uint8_t *snapshot = problem_snapshot(bench, problem, &size_bytes);
+    struct figures figures = {.out = {.pass = true}, .lse = {.pass = true}, .max_logits = {.pass = true}};
+    const bool ran = snapshot && run_reference(bench, problem, &expected);
+    for (int64_t token = 0; ran && token < problem->spec.s_q; token++)
+        compare_token(problem, &expected, snapshot, token, &figures);
+    const bool intact = ran && gaps_intact(problem, snapshot);
+    free_expected(&expected);
+    free(snapshot);
+    if (!ran) {
+        snprintf(why, PROBLEM_WHY, "the reference did not run: %s", device_why(bench->device));
+        return false;
+    }
+    snprintf(why, PROBLEM_WHY, "bound used: out %.3f (%.2f ulp, cos %.1e), lse %.3f, max_logits %.3f%s",
+             figures.out.bound_used, figures.out.max_ulp, figures.out.cos, figures.lse.bound_used,
+             figures.max_logits.bound_used, intact ? "" : "; a gap between rows of out was written");
+    return intact && figures.out.pass && figures.lse.pass && figures.max_logits.pass;
+}

@@ -1,0 +1,70 @@
+/* A prefill call on the card with inputs made to hurt, and its check against the float64 kernel.
+ *
+ * Whatever an index list does not select is NaN: rows of kv, entries past a length point at such rows, invalid entries
+ * are any out-of-range number. Buffers lie between guard zones, outputs are NaN before each run. */
+#ifndef SMLA_TESTS_GPU_PROBLEM_H
+#define SMLA_TESTS_GPU_PROBLEM_H
+
+#include "guarded.h"
+#include "smla/smla.h"
+
+enum { PROBLEM_WHY = 1024 };
+
+enum problem_lengths { LENGTHS_NONE, LENGTHS_RANDOM, LENGTHS_WILD /* outside [0, topk] too */ };
+
+/* What a problem is about. Zero is the plain thing. */
+struct problem_spec {
+    const char *name;
+    int64_t s_q;
+    int64_t s_kv;
+    int64_t topk;
+    double invalid;   /* share of entries that are out of range, anywhere in the list */
+    double dead_rows; /* share of queries whose whole list is */
+    enum problem_lengths lengths;
+    bool sink;             /* finite, huge, +inf, -inf over the heads */
+    bool nan_sink;         /* and NaN at head 7 */
+    bool duplicates;       /* each key twice */
+    bool first_block_dead; /* no valid key among the first 64 */
+    bool nan_selected;     /* a NaN in one selected row, an infinity in another */
+    bool strided;          /* every tensor is a view with odd strides */
+    float sm_scale;        /* 0: 1/sqrt(512); for a scale of zero give -0.0f */
+    float magnitude;       /* of query elements; 0: 1 */
+    uint32_t lse_flags;
+    uint32_t seed;
+};
+
+struct problem {
+    struct problem_spec spec;
+    smla_prefill_args args; /* device pointers */
+    struct guarded query, kv, indices, topk_length, attn_sink, out, lse, max_logits;
+    void *host[5]; /* contents of the inputs */
+};
+
+/* The card, the library and both kernels. */
+struct bench {
+    struct device *device;
+    smla_context *context;
+    smla_kernel *prefill;
+    smla_kernel *reference;
+};
+
+/* Opens the card. 0; 77 when there is none (why[] tells); 1 after a fault. */
+int bench_open(struct bench *bench, char why[PROBLEM_WHY]);
+void bench_close(struct bench *bench);
+
+bool problem_make(struct bench *bench, const struct problem_spec *spec, struct problem *out, char why[PROBLEM_WHY]);
+void problem_free(struct bench *bench, struct problem *problem);
+
+/* Poisons the outputs, runs on the stream, waits. */
+bool problem_run(struct bench *bench, smla_kernel *kernel, struct problem *problem, void *stream,
+                 char why[PROBLEM_WHY]);
+
+/* Copies out, lse and max_logits to the host, gaps and guard zones included, so that runs can be compared byte for
+ * byte. malloc'd. */
+uint8_t *problem_snapshot(struct bench *bench, const struct problem *problem, size_t *size_bytes);
+
+/* Compares the outputs as they stand with the float64 kernel within interface.md's bounds, and checks that guard
+ * zones, gaps and inputs are as they were. why[]: the figures when it is right, the fault when not. */
+bool problem_check(struct bench *bench, struct problem *problem, char why[PROBLEM_WHY]);
+
+#endif
