@@ -10,15 +10,15 @@
 struct rt_entry_info {
     struct rt_key key;
     struct rt_builder builder;
-    char arch[16];          /* exactly as given to NVRTC: "sm_90a" */
-    char entry_symbol[64];  /* of variant 0; the payload must define it */
-    int32_t param_bytes;    /* size of the kernel's one parameter */
-    int32_t registers;      /* a thread; -1 not known */
-    int32_t spill_bytes;    /* spill loads + stores; -1 not known */
-    int32_t local_bytes;    /* stack frame; -1 not known */
+    char arch[16];         /* exactly as given to NVRTC: "sm_90a" */
+    char entry_symbol[64]; /* of variant 0; the payload must define it */
+    int32_t param_bytes;   /* size of the kernel's one parameter */
+    int32_t registers;     /* a thread; -1 not known */
+    int32_t spill_bytes;   /* spill loads + stores; -1 not known */
+    int32_t local_bytes;   /* stack frame; -1 not known */
     int32_t static_shared_bytes;
-    uint32_t compile_ms;    /* not part of the payload's identity; 0 in bundles */
-    char description[256];  /* canonical text of the spec, for people */
+    uint32_t compile_ms;   /* not part of the payload's identity; 0 in bundles */
+    char description[256]; /* canonical text of the spec, for people */
 };
 
 /* An entry in memory: `file` owns everything, payload and log point into it. */
