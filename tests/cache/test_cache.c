@@ -433,8 +433,10 @@ static int child_reads_a_read_only_folder(void *argument)
         return 1;
     if (!finds(cache, &entry, NULL))
         return 2;
-    if (rt_cache_publish(cache, &entry) || rt_cache_publish(cache, &entry))
-        return 3;
+    for (int i = 0; i < 2; i++) {
+        if (rt_cache_publish(cache, &entry))
+            return 3;
+    }
     if (fixture->log.lines != 1 || strstr(fixture->log.last, fixture->dir) == NULL ||
         strstr(fixture->log.last, "Permission denied") == NULL)
         return 4;

@@ -16,7 +16,21 @@
 #include "cache.h"
 #include "sample.h"
 
-enum call { NONE, OPENAT_CREATE, WRITE, WRITE_SHORT, WRITE_ZERO, FSYNC, CLOSE, RENAMEAT, FCHMOD, MKDIRAT, READ, FSTAT };
+enum call {
+    NONE,
+    OPENAT_CREATE,
+    WRITE,
+    WRITE_SHORT,
+    WRITE_ZERO,
+    FSYNC,
+    CLOSE,
+    RENAMEAT,
+    FCHMOD,
+    MKDIRAT,
+    READ,
+    READ_END,
+    FSTAT
+};
 
 static struct {
     enum call call;
@@ -101,6 +115,8 @@ ssize_t __wrap_write(int file, const void *bytes, size_t size)
 
 ssize_t __wrap_read(int file, void *bytes, size_t size)
 {
+    if (fails(READ_END))
+        return 0;
     return fails(READ) ? -1 : __real_read(file, bytes, size < 100 ? size : 100);
 }
 
@@ -320,6 +336,19 @@ static void test_read_faults(void **state)
     read_fault_is_a_miss(fixture, FSTAT, EIO, 2);
 }
 
+/* The file was cut by another host while it was read. */
+static void test_file_that_shrinks_is_damage(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_true(rt_cache_publish(fixture->cache, &fixture->entry));
+    fault.call = READ_END;
+    fault.skip = 2;
+    assert_false(finds(fixture));
+    assert_int_equal(rt_cache_counters(fixture->cache)->damaged, 1);
+    assert_non_null(strstr(fixture->log.last, "ends after 200 of"));
+}
+
 static bool open_with_failing_allocation(struct fixture *fixture, int nth)
 {
     struct rt_cache *cache = NULL;
@@ -391,6 +420,7 @@ int main(void)
         TEST(test_the_same_trouble_is_told_once),
         TEST(test_temporary_file_lies_beside_its_target),
         TEST(test_read_faults),
+        TEST(test_file_that_shrinks_is_damage),
         TEST(test_failing_allocations),
         TEST(test_failing_allocation_of_an_entry),
         TEST(test_failing_allocation_of_a_key),
