@@ -322,7 +322,9 @@ static int load(const char *path, struct smla_case *loaded)
     const enum case_status status = case_load(path, loaded, why);
     if (status == CASE_OK)
         return CLI_FINE;
-    return cli_fail(status == CASE_UNSUPPORTED ? CLI_UNAVAILABLE : CLI_USAGE, "%s: %s", path, why);
+    const bool named = strstr(why, path) != NULL; /* a file that cannot be read */
+    return cli_fail(status == CASE_UNSUPPORTED ? CLI_UNAVAILABLE : CLI_USAGE, "%s%s%s", named ? "" : path,
+                    named ? "" : ": ", why);
 }
 
 static int do_case(struct opened *opened, const struct options *options, const char *path, json_t *rows)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "safetensors.h"
-
 enum { ANY = -1, D_V_DEFAULT = 512 };
 
 __attribute__((format(printf, 2, 3))) static bool refuse(char why[CASE_WHY], const char *format, ...)
@@ -172,18 +170,24 @@ static enum case_status read_operator(const struct st_file *file, struct smla_ca
     return CASE_OK;
 }
 
-enum case_status case_load(const char *path, struct smla_case *out, char why[CASE_WHY])
+enum case_status case_read(const struct st_file *file, const char *path, struct smla_case *out, char why[CASE_WHY])
 {
-    struct st_file file;
     *out = (struct smla_case){0};
-    if (!st_read(path, &file, why))
-        return CASE_BROKEN;
     name_of(path, out->name, sizeof out->name);
-    enum case_status status = read_operator(&file, out, why);
-    if (status == CASE_OK && !(read_sizes(&file, out, why) && read_tensors(&file, out, why)))
+    enum case_status status = read_operator(file, out, why);
+    if (status == CASE_OK && !(read_sizes(file, out, why) && read_tensors(file, out, why)))
         status = CASE_BROKEN;
     if (status != CASE_OK)
         case_free(out);
+    return status;
+}
+
+enum case_status case_load(const char *path, struct smla_case *out, char why[CASE_WHY])
+{
+    struct st_file file;
+    if (!st_read(path, &file, why))
+        return CASE_BROKEN;
+    const enum case_status status = case_read(&file, path, out, why);
     st_free(&file);
     return status;
 }

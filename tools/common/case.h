@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "safetensors.h"
 #include "smla/smla.h"
 
 enum { CASE_WHY = 1024 };
@@ -38,6 +39,10 @@ struct smla_case {
 
 /* Loads a case. Anything but CASE_OK comes with a sentence in why[], and nothing to free. */
 enum case_status case_load(const char *path, struct smla_case *out, char why[CASE_WHY]);
+
+/* The same from a file in memory, which may be freed afterwards. path: for the case's name. */
+enum case_status case_read(const struct st_file *file, const char *path, struct smla_case *out, char why[CASE_WHY]);
+
 void case_free(struct smla_case *loaded);
 
 /* Describes the kernel that the case needs; its strings belong to the case. No target. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host_file.h"
+
 static const char *op_name(uint32_t op)
 {
     return op == SMLA_OP_PREFILL ? "prefill" : op == SMLA_OP_PREFILL_REFERENCE ? "prefill_reference" : "none";
@@ -171,10 +173,16 @@ static int read_array(const char *path, const json_t *array, struct shape **shap
 
 static int read_file(const char *path, struct shape **shapes, size_t *count)
 {
+    char why[FILE_WHY];
+    uint8_t *bytes;
+    size_t size_bytes;
+    if (!file_read(path, &bytes, &size_bytes, why))
+        return cli_fail(CLI_USAGE, "%s", why);
     json_error_t error;
-    json_t *array = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    json_t *array = json_loadb((const char *)bytes, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    free(bytes);
     if (array == NULL)
-        return cli_fail(CLI_USAGE, "%s: %s (line %d)", path, error.text, error.line);
+        return cli_fail(CLI_USAGE, "%s: line %d: %s", path, error.line, error.text);
     const int code = read_array(path, array, shapes, count);
     json_decref(array);
     return code;
