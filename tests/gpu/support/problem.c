@@ -248,7 +248,7 @@ static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *s
     if (!make_lists(problem, selected, &state))
         return false;
     size_t query_bytes;
-    problem->host[QUERY] = fill_query(args, spec->magnitude ? spec->magnitude : 1, &state, &query_bytes);
+    problem->host[QUERY] = fill_query(args, spec->magnitude != 0 ? spec->magnitude : 1, &state, &query_bytes);
     const int64_t kv_stride = or_contiguous(args->kv_stride_token, D);
     problem->host[KV] = fill_rows(spec->s_kv, kv_stride, 1, selected, &state);
     if (problem->host[KV])
