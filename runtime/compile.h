@@ -3,7 +3,7 @@
 #define SMLA_RUNTIME_COMPILE_H
 
 #include "entry.h"
-#include "nvrtc.h"
+#include "nvrtc_table.h"
 
 /* Compiles a bundle with its headers in memory. key: of this bundle; its kind says what is wanted.
  * *out is owned by the caller (rt_entry_free).

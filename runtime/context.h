@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "driver.h"
 #include "module.h"
-#include "nvrtc.h"
+#include "nvrtc_table.h"
 #include "settings.h"
 #include "store.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "nvrtc.h"
+#include "nvrtc_table.h"
 
 static const char *const default_sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 

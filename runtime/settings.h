@@ -12,7 +12,7 @@ struct rt_settings {
     uint32_t cache_policy; /* never DEFAULT */
     uint32_t jit_policy;   /* never DEFAULT */
     char *driver_path;     /* NULL: the system's search */
-    char *nvrtc_path;      /* NULL: the search of nvrtc.h */
+    char *nvrtc_path;      /* NULL: the search of nvrtc_table.h */
     char *cache_dir;       /* absolute; NULL: none */
     bool cache_dir_given;  /* by the description */
     struct rt_log log;

@@ -1,6 +1,6 @@
 /* The NVRTC table, and which libnvrtc wins (interface.md, "Versions that count"). */
-#ifndef SMLA_RUNTIME_NVRTC_H
-#define SMLA_RUNTIME_NVRTC_H
+#ifndef SMLA_RUNTIME_NVRTC_TABLE_H
+#define SMLA_RUNTIME_NVRTC_TABLE_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "nvrtc.h"
+#include "nvrtc_table.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
