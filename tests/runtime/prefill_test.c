@@ -1,0 +1,466 @@
+/* smla_prefill on the stub driver: the launch to its last byte, the calls it takes, every refusal. */
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+
+#include "harness.h"
+#include "prefill_params.h"
+
+/* Device pointers that nobody follows. */
+#define DEVICE(type, address) ((type *)(uintptr_t)(address))
+
+struct call {
+    struct world world;
+    smla_kernel *kernel;
+    smla_kernel *reference;
+    smla_prefill_args args; /* good ones */
+};
+
+static smla_prefill_args good_args(void)
+{
+    return (smla_prefill_args){
+        .struct_size = sizeof(smla_prefill_args),
+        .s_q = 7,
+        .s_kv = 4096,
+        .topk = 130,
+        .sm_scale = 0.125f,
+        .query = DEVICE(void, 0x10000),
+        .kv = DEVICE(void, 0x20000),
+        .indices = DEVICE(int32_t, 0x30004),
+        .topk_length = DEVICE(int32_t, 0x40004),
+        .attn_sink = DEVICE(float, 0x50004),
+        .out = DEVICE(void, 0x60000),
+        .lse = DEVICE(float, 0x70004),
+        .max_logits = DEVICE(float, 0x80004),
+    };
+}
+
+static int setup(void **state)
+{
+    struct call *call = calloc(1, sizeof *call);
+    const smla_context_desc context_desc = stub_context_desc();
+    const smla_kernel_desc prefill = prefill_desc(), reference = reference_desc();
+
+    if (call == NULL)
+        return -1;
+    *state = call;
+    world_open_stubs(&call->world);
+    if (smla_context_create(&context_desc, &call->world.context) != SMLA_OK)
+        return -1;
+    call->kernel = must_prepare(call->world.context, &prefill);
+    world_serve_reference(&call->world);
+    call->reference = must_prepare(call->world.context, &reference);
+    call->args = good_args();
+    call->world.driver->clear_log();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct call *call = *state;
+
+    smla_kernel_destroy(call->kernel);
+    smla_kernel_destroy(call->reference);
+    smla_context_destroy(call->world.context);
+    const bool clean = call->world.driver->live_libraries == 0;
+    free(call);
+    return clean ? 0 : -1;
+}
+
+static void must_prefill(const struct call *call, smla_kernel *kernel, void *stream)
+{
+    if (smla_prefill(kernel, &call->args, stream) != SMLA_OK)
+        fail_msg("prefill: %s", last_error().message);
+}
+
+static void launches_exactly_this(void **state)
+{
+    struct call *call = *state;
+    struct smla_prefill_params params;
+    char expected[512];
+    smla_support support = {.struct_size = sizeof support};
+    const smla_kernel_desc desc = prefill_desc();
+
+    assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
+    call->world.driver->clear_log();
+    must_prefill(call, call->kernel, (void *)0x51);
+    snprintf(expected, sizeof expected,
+             "cuCtxGetCurrent()\n"
+             "cuLaunchKernelEx(grid 7 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 301, extra none, ctx "
+             "c1)\n",
+             support.threads, support.shared_bytes);
+    assert_string_equal(call->world.driver->log(), expected);
+    memset(&params, 0, sizeof params);
+    params.query = DEVICE(void, 0x10000);
+    params.kv = DEVICE(void, 0x20000);
+    params.indices = DEVICE(int, 0x30004);
+    params.topk_length = DEVICE(int, 0x40004);
+    params.attn_sink = DEVICE(float, 0x50004);
+    params.out = DEVICE(void, 0x60000);
+    params.lse = DEVICE(float, 0x70004);
+    params.max_logits = DEVICE(float, 0x80004);
+    params.query_stride_token = 64 * 512;
+    params.query_stride_head = 512;
+    params.kv_stride_token = 512;
+    params.indices_stride_token = 130;
+    params.topk_length_stride = 1;
+    params.out_stride_token = 64 * 512;
+    params.out_stride_head = 512;
+    params.lse_stride_token = 64;
+    params.max_logits_stride_token = 64;
+    params.s_q = 7;
+    params.s_kv = 4096;
+    params.topk = 130;
+    params.sm_scale = 0.125f;
+    assert_memory_equal(call->world.driver->params, &params, sizeof params);
+}
+
+static void passes_given_strides(void **state)
+{
+    struct call *call = *state;
+    const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+
+    call->args.query_stride_head = 640;
+    call->args.kv_stride_token = 576;
+    call->args.indices_stride_token = 200;
+    call->args.topk_length_stride = 3;
+    call->args.out_stride_token = 512; /* heads outside, tokens inside */
+    call->args.out_stride_head = 512 * 7;
+    call->args.lse_stride_token = 80;
+    call->args.max_logits_stride_token = 96;
+    call->args.lse_flags = SMLA_LSE_BASE_2 | SMLA_LSE_EMPTY_NEGATIVE;
+    call->args.s_kv = (int64_t)1 << 40;
+    must_prefill(call, call->kernel, NULL);
+    assert_int_equal(params->query_stride_head, 640);
+    assert_int_equal(params->query_stride_token, 640 * 64);
+    assert_int_equal(params->kv_stride_token, 576);
+    assert_int_equal(params->indices_stride_token, 200);
+    assert_int_equal(params->topk_length_stride, 3);
+    assert_int_equal(params->out_stride_token, 512);
+    assert_int_equal(params->out_stride_head, 512 * 7);
+    assert_int_equal(params->lse_stride_token, 80);
+    assert_int_equal(params->max_logits_stride_token, 96);
+    assert_int_equal(params->lse_flags, 5);
+    assert_int_equal(params->s_kv, 1u << 31);
+    assert_non_null(strstr(call->world.driver->log(), "stream 0,"));
+}
+
+static void optional_tensors_may_be_null(void **state)
+{
+    struct call *call = *state;
+    const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+
+    call->args.topk_length = NULL;
+    call->args.attn_sink = NULL;
+    call->args.lse = NULL;
+    call->args.lse_stride_token = -5; /* of a tensor that is not there */
+    call->args.max_logits = NULL;
+    must_prefill(call, call->kernel, NULL);
+    assert_null(params->topk_length);
+    assert_null(params->lse);
+    assert_int_equal(params->lse_stride_token, 64);
+    call->args.s_kv = 0;
+    call->args.kv = NULL;
+    call->args.topk = 0;
+    call->args.indices = NULL;
+    must_prefill(call, call->kernel, NULL);
+    assert_int_equal(params->topk, 0);
+}
+
+static void reference_launch(void **state)
+{
+    struct call *call = *state;
+    const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+
+    call->args.ref_out_abs = DEVICE(float, 0x90004);
+    call->args.ref_logit_abs = DEVICE(float, 0xa0004);
+    call->args.out = DEVICE(void, 0x60004);
+    must_prefill(call, call->reference, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "grid 7 64 1, block 128 1 1, shared 0,"));
+    assert_ptr_equal(params->ref_out_abs, DEVICE(float, 0x90004));
+    assert_ptr_equal(params->ref_logit_abs, DEVICE(float, 0xa0004));
+    call->args.out = DEVICE(void, 0x60002); /* float32 here */
+    assert_int_equal(smla_prefill(call->reference, &call->args, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "out is at", "4 bytes");
+}
+
+static void another_current_context(void **state)
+{
+    struct call *call = *state;
+
+    call->world.driver->set_current((void *)0xc2);
+    must_prefill(call, call->kernel, NULL);
+    assert_memory_equal(call->world.driver->log(), "cuCtxGetCurrent()\ncuCtxPushCurrent(ctx c1)\ncuLaunchKernelEx(",
+                        60);
+    assert_non_null(strstr(call->world.driver->log(), "ctx c1)\ncuCtxPopCurrent()\n"));
+    assert_int_equal(call->world.driver->calls(NULL), 4);
+    assert_ptr_equal(call->world.driver->get_current(), (void *)0xc2);
+    assert_int_equal(call->world.driver->stack_depth(), 1);
+}
+
+static void *prefill_in_thread(void *user)
+{
+    struct call *call = user;
+    const smla_status status = smla_prefill(call->kernel, &call->args, NULL);
+
+    return status == SMLA_OK && call->world.driver->stack_depth() == 0 ? NULL : user;
+}
+
+static void thread_without_context(void **state)
+{
+    struct call *call = *state;
+    void *result = call;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, prefill_in_thread, call), 0);
+    pthread_join(thread, &result);
+    assert_null(result);
+    assert_int_equal(call->world.driver->calls("cuCtxPushCurrent"), 1);
+    assert_int_equal(call->world.driver->calls("cuCtxPopCurrent"), 1);
+}
+
+static void every_call_may_fail(void **state)
+{
+    struct call *call = *state;
+
+    for (int pushed = 0; pushed < 2; pushed++) {
+        for (int n = 1; n <= (pushed ? 4 : 2); n++) {
+            call->world.driver->set_current(pushed ? (void *)0xc2 : TEST_CONTEXT);
+            call->world.driver->clear_log();
+            call->world.driver->script = (struct stub_script){.fail_call = n, .fail_code = 719};
+            assert_int_equal(smla_prefill(call->kernel, &call->args, NULL), SMLA_ERROR_DRIVER);
+            assert_error(SMLA_ERROR_DRIVER, "CUDA_ERROR_LAUNCH_FAILED");
+            assert_int_equal(last_error().native_code, 719);
+            call->world.driver->script.fail_call = 0;
+            call->world.driver->set_current(TEST_CONTEXT);
+            must_prefill(call, call->kernel, NULL);
+        }
+    }
+}
+
+static void nothing_to_do(void **state)
+{
+    struct call *call = *state;
+    const smla_prefill_args empty = {.struct_size = sizeof empty};
+
+    assert_int_equal(smla_prefill(call->kernel, &empty, NULL), SMLA_OK);
+    assert_int_equal(call->world.driver->calls(NULL), 0);
+}
+
+/* A change of the good arguments that must be refused, and a text of the sentence. */
+struct bad {
+    const char *text;
+    size_t offset;
+    size_t size;
+    union {
+        int64_t i64;
+        uint64_t address;
+        uint32_t u32;
+        float f32;
+    } value;
+};
+
+#define FIELD(field) offsetof(smla_prefill_args, field), sizeof((smla_prefill_args *)0)->field
+#define BAD_I(field, number, text)                                                                                     \
+    {                                                                                                                  \
+        text, FIELD(field),                                                                                            \
+        {                                                                                                              \
+            .i64 = (number)                                                                                            \
+        }                                                                                                              \
+    }
+#define BAD_P(field, number, text)                                                                                     \
+    {                                                                                                                  \
+        text, FIELD(field),                                                                                            \
+        {                                                                                                              \
+            .address = (number)                                                                                        \
+        }                                                                                                              \
+    }
+#define BAD_U(field, number, text)                                                                                     \
+    {                                                                                                                  \
+        text, FIELD(field),                                                                                            \
+        {                                                                                                              \
+            .u32 = (number)                                                                                            \
+        }                                                                                                              \
+    }
+#define BAD_F(field, number, text)                                                                                     \
+    {                                                                                                                  \
+        text, FIELD(field),                                                                                            \
+        {                                                                                                              \
+            .f32 = (number)                                                                                            \
+        }                                                                                                              \
+    }
+
+static const struct bad bad_arguments[] = {
+    BAD_I(s_q, -1, "s_q -1 is negative"),
+    BAD_I(s_q, (int64_t)INT32_MAX + 1, "s_q 2147483648"),
+    BAD_I(s_kv, -4, "s_kv -4 is negative"),
+    BAD_I(topk, -1, "topk -1 is negative"),
+    BAD_I(topk, (int64_t)INT32_MAX + 1, "topk 2147483648"),
+    BAD_F(sm_scale, NAN, "sm_scale is NaN"),
+    BAD_F(sm_scale, INFINITY, "sm_scale is infinite"),
+    BAD_F(sm_scale, -INFINITY, "sm_scale is infinite"),
+    BAD_U(lse_flags, 8, "lse_flags 0x8"),
+    BAD_U(reserved, 1, "reserved is 1"),
+    BAD_P(query, 0, "query is NULL"),
+    BAD_P(kv, 0, "kv is NULL"),
+    BAD_P(indices, 0, "indices is NULL"),
+    BAD_P(out, 0, "out is NULL"),
+    BAD_P(query, 0x10008, "query is at 0x10008"),
+    BAD_P(kv, 0x20002, "kv is at 0x20002"),
+    BAD_P(out, 0x60004, "out is at 0x60004"),
+    BAD_P(indices, 0x30002, "indices is at 0x30002"),
+    BAD_P(topk_length, 0x40001, "topk_length is at 0x40001"),
+    BAD_P(attn_sink, 0x50002, "attn_sink is at 0x50002"),
+    BAD_P(lse, 0x70002, "lse is at 0x70002"),
+    BAD_P(max_logits, 0x80001, "max_logits is at 0x80001"),
+    BAD_P(ref_out_abs, 0x90000, "ref_out_abs is given"),
+    BAD_P(ref_logit_abs, 0x90000, "ref_logit_abs is given"),
+    BAD_I(query_stride_token, -512, "query_stride_token -512 is negative"),
+    BAD_I(query_stride_head, -8, "query_stride_head -8 is negative"),
+    BAD_I(kv_stride_token, -512, "kv_stride_token -512 is negative"),
+    BAD_I(indices_stride_token, -1, "indices_stride_token -1 is negative"),
+    BAD_I(topk_length_stride, -1, "topk_length_stride -1 is negative"),
+    BAD_I(out_stride_token, -512, "out_stride_token -512 is negative"),
+    BAD_I(out_stride_head, -512, "out_stride_head -512 is negative"),
+    BAD_I(lse_stride_token, -64, "lse_stride_token -64 is negative"),
+    BAD_I(max_logits_stride_token, -64, "max_logits_stride_token -64 is negative"),
+    BAD_I(query_stride_token, 32772, "query_stride_token 32772: this kernel needs a multiple of 8 elements (16 bytes)"),
+    BAD_I(query_stride_head, 513, "query_stride_head 513"),
+    BAD_I(kv_stride_token, 514, "kv_stride_token 514"),
+    BAD_I(out_stride_token, 32772, "out_stride_token 32772"),
+    BAD_I(out_stride_head, 516, "out_stride_head 516"),
+    BAD_I(query_stride_head, INT64_MAX / 64 / 8 * 8, "query reaches past 2^63 bytes"),
+    BAD_I(query_stride_head, INT64_MAX / 8 * 8, "query reaches past 2^63 bytes"),
+    BAD_I(query_stride_token, INT64_MAX / 8 * 8, "query reaches past 2^63 bytes"),
+    BAD_I(kv_stride_token, INT64_MAX / 4096 / 8 * 8, "kv reaches past 2^63 bytes"),
+    BAD_I(s_kv, INT64_MAX, "kv reaches past 2^63 bytes"),
+    BAD_I(indices_stride_token, INT64_MAX / 2, "indices reaches past 2^63 bytes"),
+    BAD_I(topk_length_stride, INT64_MAX / 8, "topk_length reaches past 2^63 bytes"),
+    BAD_I(out_stride_token, INT64_MAX / 8 * 8, "out reaches past 2^63 bytes"),
+    BAD_I(lse_stride_token, INT64_MAX / 8, "lse reaches past 2^63 bytes"),
+    BAD_I(max_logits_stride_token, INT64_MAX, "max_logits reaches past 2^63 bytes"),
+    BAD_I(out_stride_head, 504, "out overlaps itself"),
+    BAD_I(out_stride_token, 512, "out overlaps itself"),
+    BAD_I(lse_stride_token, 63, "lse overlaps itself"),
+    BAD_I(max_logits_stride_token, 1, "max_logits overlaps itself"),
+};
+
+/* The struct must come back as it was, nothing may be launched, and the sentence must name the tensor. */
+static void refuses(void **state)
+{
+    struct call *call = *state;
+
+    for (size_t i = 0; i < sizeof bad_arguments / sizeof bad_arguments[0]; i++) {
+        const struct bad *bad = &bad_arguments[i];
+        smla_prefill_args args = good_args(), before;
+        memcpy((char *)&args + bad->offset, &bad->value, bad->size);
+        before = args;
+        if (smla_prefill(call->kernel, &args, NULL) != SMLA_ERROR_INVALID_ARGUMENT)
+            fail_msg("accepted: %s", bad->text);
+        assert_error(SMLA_ERROR_INVALID_ARGUMENT, bad->text);
+        assert_memory_equal(&args, &before, sizeof args);
+        assert_int_equal(call->world.driver->calls(NULL), 0);
+    }
+}
+
+static void refuses_null_handles(void **state)
+{
+    struct call *call = *state;
+
+    assert_int_equal(smla_prefill(NULL, &call->args, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(smla_prefill(call->kernel, NULL, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    smla_kernel_destroy(NULL);
+}
+
+/* One token or one head: the other stride does not matter, and is not held against the caller. */
+static void strides_that_do_not_matter(void **state)
+{
+    struct call *call = *state;
+
+    call->args.s_q = 1;
+    call->args.out_stride_token = 8;
+    call->args.lse_stride_token = 1;
+    must_prefill(call, call->kernel, NULL);
+    call->args.query_stride_token = INT64_MAX / 8 * 8;
+    must_prefill(call, call->kernel, NULL);
+}
+
+/* Reads may overlap as they like. */
+static void overlapping_reads(void **state)
+{
+    struct call *call = *state;
+
+    call->args.query_stride_head = 8;
+    call->args.query_stride_token = 8;
+    call->args.kv_stride_token = 8;
+    call->args.indices_stride_token = 1;
+    must_prefill(call, call->kernel, NULL);
+}
+
+/* An older caller's struct: exactly its bytes are read (ASan watches), the rest is zero. */
+static void older_struct(void **state)
+{
+    struct call *call = *state;
+    const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+    const size_t old_size = offsetof(smla_prefill_args, workspace);
+    smla_prefill_args *old = malloc(old_size);
+
+    assert_non_null(old);
+    call->args.struct_size = (uint32_t)old_size;
+    memcpy(old, &call->args, old_size);
+    assert_int_equal(smla_prefill(call->kernel, old, NULL), SMLA_OK);
+    assert_ptr_equal(params->max_logits, DEVICE(float, 0x80004));
+    free(old);
+}
+
+static void newer_struct(void **state)
+{
+    struct call *call = *state;
+    struct {
+        smla_prefill_args args;
+        uint64_t new_field;
+    } newer = {.args = good_args()};
+
+    newer.args.struct_size = sizeof newer;
+    assert_int_equal(smla_prefill(call->kernel, &newer.args, NULL), SMLA_OK);
+    newer.new_field = 1;
+    assert_int_equal(smla_prefill(call->kernel, &newer.args, NULL), SMLA_ERROR_UNSUPPORTED);
+    newer.args.struct_size = 0;
+    assert_int_equal(smla_prefill(call->kernel, &newer.args, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+}
+
+static void workspace(void **state)
+{
+    struct call *call = *state;
+    uint64_t bytes = 99;
+
+    assert_int_equal(smla_prefill_workspace_size(call->kernel, -1, 5, &bytes), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(smla_prefill_workspace_size(call->kernel, 1, -5, &bytes), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(smla_prefill_workspace_size(NULL, 1, 5, &bytes), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(bytes, 99);
+    assert_int_equal(smla_prefill_workspace_size(call->kernel, 1 << 20, 2048, &bytes), SMLA_OK);
+    assert_int_equal(bytes, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(launches_exactly_this),
+        TEST(passes_given_strides),
+        TEST(optional_tensors_may_be_null),
+        TEST(reference_launch),
+        TEST(another_current_context),
+        TEST(thread_without_context),
+        TEST(every_call_may_fail),
+        TEST(nothing_to_do),
+        TEST(refuses),
+        TEST(refuses_null_handles),
+        TEST(strides_that_do_not_matter),
+        TEST(overlapping_reads),
+        TEST(older_struct),
+        TEST(newer_struct),
+        TEST(workspace),
+    };
+    return cmocka_run_group_tests_name("runtime.prefill", tests, NULL, NULL);
+}
