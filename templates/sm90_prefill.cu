@@ -369,13 +369,13 @@ __device__ __forceinline__ void store_probability(const work &w, int slot, const
     fence_proxy_async();
 }
 
-/* log2(2^lse + 2^sink) */
-__device__ __forceinline__ float add_sink_log2(float lse, float sink)
+/* log(exp(lse) + exp(sink)), in natural logarithms: a sink near the end of float has no base-2 form. */
+__device__ __forceinline__ float add_sink(float lse, float sink)
 {
     float max = fmaxf(lse, sink);
     if (max == infinity())
         return lse + max; /* keeps a NaN */
-    return max + log2_approx(exp2_approx(lse - max) + exp2_approx(sink - max));
+    return max + LN_2 * log2_approx(exp2_approx((lse - max) * LOG2_E) + exp2_approx((sink - max) * LOG2_E));
 }
 
 /* Writes one row's lse and max_logits; returns the factor that turns its accumulators into out. */
@@ -383,21 +383,23 @@ __device__ __forceinline__ float finish_row(const work &w, int head, float max_l
 {
     const smla_prefill_params &params = w.params;
     bool empty = sum == 0;
-    float sink_log2 = params.attn_sink ? params.attn_sink[head] * LOG2_E : -infinity();
-    float lse_log2 = empty ? infinity() : reference + log2_approx(sum);
+    float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
+    float max = max_log2 * LN_2;
+    float lse = empty ? infinity() : (reference + log2_approx(sum)) * LN_2;
     if ((params.lse_flags & SMLA_PARAM_LSE_WITH_SINK) && params.attn_sink)
-        lse_log2 = empty ? sink_log2 : add_sink_log2(lse_log2, sink_log2);
+        lse = empty ? sink : add_sink(lse, sink);
     else if (empty && (params.lse_flags & SMLA_PARAM_LSE_EMPTY_NEGATIVE))
-        lse_log2 = -infinity();
-    float scale = empty ? 0.0f : reciprocal(sum + exp2_approx(sink_log2 - reference));
-    if (sink_log2 != sink_log2) /* a NaN sink is a NaN in its head, empty row or not */
-        scale = lse_log2 = max_log2 = sink_log2;
+        lse = -infinity();
+    if (params.lse_flags & SMLA_PARAM_LSE_BASE_2)
+        lse *= LOG2_E;
+    float scale = empty ? 0.0f : reciprocal(sum + exp2_approx(sink * LOG2_E - reference));
+    if (sink != sink) /* a NaN sink is a NaN in its head, empty row or not */
+        scale = lse = max = sink;
     if (threadIdx.x % 4 == 0) {
         if (params.lse)
-            params.lse[w.token * params.lse_stride_token + head] =
-                params.lse_flags & SMLA_PARAM_LSE_BASE_2 ? lse_log2 : lse_log2 * LN_2;
+            params.lse[w.token * params.lse_stride_token + head] = lse;
         if (params.max_logits)
-            params.max_logits[w.token * params.max_logits_stride_token + head] = max_log2 * LN_2;
+            params.max_logits[w.token * params.max_logits_stride_token + head] = max;
     }
     return scale;
 }
