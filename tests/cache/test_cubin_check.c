@@ -100,6 +100,7 @@ static bool check_sample(const struct sample_cubin *cubin, const char *arch, con
 static void test_made_up_cubins(void **state)
 {
     const struct sample_cubin family = {.arch = "sm_100f", .symbol = "kernel"};
+    const struct sample_cubin plain = {.arch = "sm_90", .symbol = "kernel"};
     const struct sample_cubin no_note = {.symbol = "kernel"};
     const struct sample_cubin old = {.symbol = "kernel", .os_abi = 0x33, .abi_version = 7, .flags = 0x5a055a};
     const struct sample_cubin old_a = {.symbol = "kernel", .os_abi = 0x33, .abi_version = 7, .flags = 0x5a0d5a};
@@ -108,6 +109,8 @@ static void test_made_up_cubins(void **state)
     assert_true(check_sample(&family, "sm_100f", "kernel"));
     assert_false(check_sample(&family, "sm_100", "kernel"));
     assert_false(check_sample(&family, "sm_100a", "kernel"));
+    assert_true(check_sample(&plain, "sm_90", "kernel"));
+    assert_false(check_sample(&plain, "sm_90a", "kernel"));
     assert_false(check_sample(&no_note, "sm_90a", "kernel"));
     assert_string_equal(why, "nothing tells the target: no .note.nv.tkinfo");
     assert_true(check_sample(&old, "sm_90", "kernel"));

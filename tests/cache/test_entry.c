@@ -15,6 +15,8 @@
 enum { MAJOR = 8, MINOR = 10, HEADER_SIZE = 12, FILE_SIZE = 16, PAYLOAD_OFFSET = 24, PAYLOAD_SIZE = 32, KIND = 136 };
 enum { METADATA = 144, DIGEST = 32, LOG_TAG = 12 };
 
+enum { ENDS_IN_NUL = 17 }; /* a field of this size that with_field adds is a text */
+
 static char why[256];
 
 /* Makes the header digest right again after a change that is meant. */
@@ -201,6 +203,8 @@ static uint8_t *with_field(const struct rt_entry *entry, uint32_t tag, uint32_t 
     rt_put_le32(file + old_header - DIGEST, tag);
     rt_put_le32(file + old_header - DIGEST + 4, claimed);
     memset(file + old_header - DIGEST + 8, 'x', size);
+    if (size == ENDS_IN_NUL)
+        file[old_header - DIGEST + 8 + size - 1] = '\0';
     rt_put_le32(file + HEADER_SIZE, (uint32_t)header);
     rt_put_le64(file + FILE_SIZE, *total);
     rt_put_le64(file + PAYLOAD_OFFSET, offset);
@@ -230,7 +234,9 @@ static void test_metadata_fields(void **state)
     assert_false(reads_with_field(999, UINT32_MAX, 100));
     assert_false(reads_with_field(LOG_TAG, 5, 5)); /* no NUL */
     assert_false(reads_with_field(3, 8, 8));       /* a number of eight bytes */
-    assert_false(reads_with_field(1, 17, 17));     /* a text that is too long */
+    assert_false(reads_with_field(1, 16, 16));     /* no NUL either */
+    assert_true(reads_with_field(LOG_TAG, 17, 17));
+    assert_false(reads_with_field(1, 17, 17)); /* a text that is too long for this field */
 }
 
 static void test_lacking_field_is_a_miss(void **state)
