@@ -237,6 +237,7 @@ static void test_metadata_fields(void **state)
     assert_false(reads_with_field(1, 16, 16));     /* no NUL either */
     assert_true(reads_with_field(LOG_TAG, 17, 17));
     assert_false(reads_with_field(1, 17, 17)); /* a text that is too long for this field */
+    assert_string_equal(why, "metadata field 1 has a value that cannot be");
 }
 
 static void test_lacking_field_is_a_miss(void **state)
