@@ -184,15 +184,13 @@ static void support_of_the_device(void **state)
     assert_non_null(strstr(support.reason, "8.9"));
 }
 
-static void older_support(void **state)
+static void support_for_an_older_caller(void **state)
 {
-    const size_t old_size = offsetof(smla_support, reason);
-    smla_support *old = malloc(old_size);
+    const smla_support full = {0};
+    smla_support *old = older_struct(&full, offsetof(smla_support, reason));
     smla_kernel_desc desc = prefill_desc();
 
     (void)state;
-    assert_non_null(old);
-    old->struct_size = (uint32_t)old_size;
     desc.target = "90";
     assert_int_equal(smla_query_support(NULL, &desc, old), SMLA_OK);
     assert_int_equal(old->supported, 1);
@@ -212,7 +210,7 @@ int main(void)
         TEST(support_yes),
         TEST(support_no),
         TEST(support_of_the_device),
-        TEST(older_support),
+        TEST(support_for_an_older_caller),
     };
     return cmocka_run_group_tests_name("runtime.generate", tests, NULL, NULL);
 }

@@ -125,6 +125,17 @@ smla_stats_counters stats_of(const smla_context *context)
     return stats;
 }
 
+void *older_struct(const void *full, size_t size)
+{
+    const uint32_t struct_size = (uint32_t)size;
+    void *old = malloc(size);
+
+    assert_non_null(old);
+    memcpy(old, full, size);
+    memcpy(old, &struct_size, sizeof struct_size);
+    return old;
+}
+
 char *make_folder(void)
 {
     const char *parent = getenv("TMPDIR");

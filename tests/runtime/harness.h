@@ -50,6 +50,9 @@ void assert_error_(smla_status status, const char *file, int line, ...);
 
 smla_stats_counters stats_of(const smla_context *context);
 
+/* The first `size` bytes of a struct in memory of exactly that size, as an older caller would have it; free() it. */
+void *older_struct(const void *full, size_t size);
+
 /* A new empty folder under the build folder's temporary place, and its removal with everything in it. */
 char *make_folder(void);
 void remove_folder(char *folder);
