@@ -12,7 +12,7 @@ struct gen_file {
     size_t size;
 };
 
-/* files[0] is the translation unit, the others are its headers. */
+/* files[0] is the translation unit, the others are its headers. Not to be copied: options and files point into it. */
 struct gen_bundle {
     struct gen_spec spec;
     struct gen_plan plan;
