@@ -1,0 +1,149 @@
+/* Registers, spills, stack and shared memory of every compiled kernel with the pinned NVRTC, against a table in the
+ * tree: a spill shows as a diff. Usage: runtime-golden-test TABLE; SMLA_UPDATE_GOLDEN=1 rewrites it. */
+#include "harness.h"
+#include "obtain.h"
+
+enum { EXIT_SKIPPED = 77, TABLE_BYTES = 16384 };
+
+/* Rows of the table. Targets without a kernel of that operator are left out by the generator's refusal. */
+static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE};
+static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
+static const int32_t widths[] = {512, 576};
+
+struct table {
+    char text[TABLE_BYTES];
+    size_t size;
+};
+
+static void add_row(struct table *table, const struct rt_entry_info *info, const struct gen_plan *plan)
+{
+    table->size +=
+        (size_t)snprintf(table->text + table->size, sizeof table->text - table->size, "%-64s %9d %7d %7d %13d %14d\n",
+                         info->description, info->registers, info->spill_bytes, info->local_bytes,
+                         info->static_shared_bytes, plan->variants[0].shared_bytes);
+}
+
+static smla_status add_kernel(smla_context *context, struct table *table, const smla_kernel_desc *desc)
+{
+    const struct rt_entry *entry;
+    struct gen_refusal refusal;
+    struct gen_bundle bundle;
+
+    if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
+        return SMLA_OK;
+    const smla_status status = rt_obtain(context, &bundle, RT_KIND_CUBIN, 0, &entry);
+    if (status == SMLA_OK)
+        add_row(table, &entry->info, &bundle.plan);
+    gen_bundle_free(&bundle);
+    return status;
+}
+
+static smla_status add_kernels(smla_context *context, struct table *table)
+{
+    for (size_t op = 0; op < sizeof ops / sizeof ops[0]; op++) {
+        for (size_t target = 0; target < sizeof targets / sizeof targets[0]; target++) {
+            for (size_t width = 0; width < sizeof widths / sizeof widths[0]; width++) {
+                const smla_kernel_desc desc = {.struct_size = sizeof desc,
+                                               .op = ops[op],
+                                               .h_q = 64,
+                                               .d_qk = widths[width],
+                                               .target = targets[target]};
+                const smla_status status = add_kernel(context, table, &desc);
+                if (status != SMLA_OK)
+                    return status;
+            }
+        }
+    }
+    return SMLA_OK;
+}
+
+/* The compiler that the numbers hold for; the first line of the table. */
+static void add_compiler(smla_context *context, struct table *table)
+{
+    const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(context);
+    char build[RT_DIGEST_HEX];
+
+    rt_digest_hex(&nvrtc->builder.build_id, build);
+    table->size = (size_t)snprintf(table->text, sizeof table->text, "# NVRTC %d.%d, build %.16s\n", nvrtc->major,
+                                   nvrtc->minor, build);
+    table->size += (size_t)snprintf(table->text + table->size, sizeof table->text - table->size,
+                                    "# %-62s registers spilled   stack static_shared dynamic_shared\n", "kernel");
+}
+
+static size_t read_table(const char *path, struct table *table)
+{
+    FILE *file = fopen(path, "r");
+
+    if (file == NULL)
+        return 0;
+    table->size = fread(table->text, 1, sizeof table->text - 1, file);
+    table->text[table->size] = '\0';
+    fclose(file);
+    return table->size;
+}
+
+static int write_table(const char *path, const struct table *table)
+{
+    FILE *file = fopen(path, "w");
+
+    if (file == NULL || fwrite(table->text, 1, table->size, file) != table->size || fclose(file) != 0) {
+        perror(path);
+        return 1;
+    }
+    printf("wrote %s\n", path);
+    return 0;
+}
+
+static bool same_first_line(const char *a, const char *b)
+{
+    const size_t length = strcspn(a, "\n");
+
+    return length == strcspn(b, "\n") && memcmp(a, b, length) == 0;
+}
+
+static int compare(const char *path, const struct table *now)
+{
+    struct table golden = {"", 0};
+
+    if (getenv("SMLA_UPDATE_GOLDEN"))
+        return write_table(path, now);
+    if (read_table(path, &golden) == 0) {
+        printf("no table %s: make it with SMLA_UPDATE_GOLDEN=1\n", path);
+        return 1;
+    }
+    if (!same_first_line(golden.text, now->text)) {
+        printf("SKIPPED: this is %.*s, the table is of %.*s\n", (int)strcspn(now->text, "\n"), now->text,
+               (int)strcspn(golden.text, "\n"), golden.text);
+        return EXIT_SKIPPED;
+    }
+    if (strcmp(golden.text, now->text) == 0)
+        return 0;
+    printf("%s differs (SMLA_UPDATE_GOLDEN=1 rewrites it). Now:\n%s\nIn the tree:\n%s", path, now->text, golden.text);
+    return 1;
+}
+
+int main(int count, char **arguments)
+{
+    smla_context_desc desc = {.struct_size = sizeof desc, .cache_policy = SMLA_CACHE_OFF, .jit_policy = SMLA_JIT_ON};
+    smla_context *context = NULL;
+    struct table table = {"", 0}, rows = {"", 0};
+    int result = 1;
+
+    if (count != 2 || smla_context_create(&desc, &context) != SMLA_OK)
+        return 1;
+    const smla_status status = add_kernels(context, &rows);
+    if (status == SMLA_OK) {
+        add_compiler(context, &table);
+        memcpy(table.text + table.size, rows.text, rows.size);
+        table.size += rows.size;
+        table.text[table.size] = '\0';
+        result = compare(arguments[1], &table);
+    } else if (status == SMLA_ERROR_UNAVAILABLE) {
+        printf("SKIPPED: %s\n", last_error().message);
+        result = EXIT_SKIPPED;
+    } else {
+        printf("%s\n%s\n", last_error().message, last_error().log);
+    }
+    smla_context_destroy(context);
+    return result;
+}

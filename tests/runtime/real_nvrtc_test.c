@@ -1,0 +1,230 @@
+/* The real NVRTC, where there is one: what a compilation does to the process (nothing), and what comes out. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+extern char **environ;
+
+enum { EXIT_SKIPPED = 77 };
+
+/* Exported from this program, so that libnvrtc's own calls come here (facts/jit.md §0.11). */
+static int limit_calls;
+static int (*real_setrlimit)(__rlimit_resource_t resource, const struct rlimit *limits);
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limits)
+{
+    __atomic_add_fetch(&limit_calls, 1, __ATOMIC_SEQ_CST);
+    return real_setrlimit(resource, limits);
+}
+
+struct bytes {
+    void *data;
+    size_t size;
+};
+
+static int32_t keep_bytes(void *user, const void *bytes, size_t size)
+{
+    struct bytes *kept = user;
+
+    kept->data = malloc(size);
+    kept->size = size;
+    assert_non_null(kept->data);
+    memcpy(kept->data, bytes, size);
+    return 0;
+}
+
+static smla_context *make_context(const char *cache_dir)
+{
+    smla_context_desc desc = {.struct_size = sizeof desc, .jit_policy = SMLA_JIT_ON, .cache_dir = cache_dir};
+    smla_context *context = NULL;
+
+    desc.cache_policy = cache_dir ? SMLA_CACHE_RW : SMLA_CACHE_OFF;
+    if (smla_context_create(&desc, &context) != SMLA_OK)
+        fail_msg("%s", last_error().message);
+    return context;
+}
+
+static struct bytes generate(smla_context *context, uint32_t op, const char *target, uint32_t emit)
+{
+    smla_kernel_desc desc = op == SMLA_OP_PREFILL ? prefill_desc() : reference_desc();
+    struct bytes bytes = {0};
+
+    desc.target = target;
+    if (smla_generate(context, &desc, emit, keep_bytes, &bytes) != SMLA_OK)
+        fail_msg("%s\n%s", last_error().message, last_error().log);
+    return bytes;
+}
+
+/* What of the process could be changed. */
+struct process {
+    struct rlimit stack;
+    mode_t mask;
+    char folder[4096];
+    char *environment;
+    size_t environment_size;
+};
+
+static struct process process_now(void)
+{
+    struct process now = {0};
+    FILE *stream = open_memstream(&now.environment, &now.environment_size);
+
+    assert_non_null(stream);
+    for (char **variable = environ; *variable; variable++)
+        fprintf(stream, "%s\n", *variable);
+    fclose(stream);
+    assert_int_equal(getrlimit(RLIMIT_STACK, &now.stack), 0);
+    now.mask = umask(0);
+    umask(now.mask);
+    assert_non_null(getcwd(now.folder, sizeof now.folder));
+    return now;
+}
+
+static void assert_same_process(const struct process *a, const struct process *b)
+{
+    assert_int_equal(a->stack.rlim_cur, b->stack.rlim_cur);
+    assert_int_equal(a->stack.rlim_max, b->stack.rlim_max);
+    assert_int_equal(a->mask, b->mask);
+    assert_string_equal(a->folder, b->folder);
+    assert_string_equal(a->environment, b->environment);
+}
+
+static int files_in(const char *folder)
+{
+    DIR *stream = opendir(folder);
+    int count = -2; /* . and .. */
+
+    assert_non_null(stream);
+    while (readdir(stream))
+        count++;
+    closedir(stream);
+    return count;
+}
+
+/* Home, temporary and working folder are empty ones, and stay so; the cache folder alone gets a file. */
+static void changes_nothing(void **state)
+{
+    char *home = make_folder(), *temporary = make_folder(), *working = make_folder(), *cache = make_folder();
+
+    (void)state;
+    setenv("HOME", home, 1);
+    setenv("TMPDIR", temporary, 1);
+    assert_int_equal(chdir(working), 0);
+    umask(027);
+    struct process before = process_now();
+    limit_calls = 0;
+    smla_context *context = make_context(cache);
+    struct bytes cubin = generate(context, SMLA_OP_PREFILL_REFERENCE, "90", SMLA_EMIT_CUBIN);
+    assert_int_equal(stats_of(context).entries_written, 1);
+    smla_context_destroy(context);
+    struct process after = process_now();
+    assert_same_process(&before, &after);
+    assert_int_equal(limit_calls, 0);
+    assert_int_equal(files_in(home), 0);
+    assert_int_equal(files_in(temporary), 0);
+    assert_int_equal(files_in(working), 0);
+    assert_true(files_in(cache) > 0);
+    free(cubin.data);
+    free(before.environment);
+    free(after.environment);
+    assert_int_equal(chdir("/"), 0);
+    unsetenv("TMPDIR");
+    umask(022);
+    remove_folder(home);
+    remove_folder(temporary);
+    remove_folder(working);
+    remove_folder(cache);
+}
+
+static void same_bytes_each_time(void **state)
+{
+    smla_context *first = make_context(NULL), *second = make_context(NULL);
+    struct bytes a = generate(first, SMLA_OP_PREFILL, "90a", SMLA_EMIT_CUBIN);
+    struct bytes b = generate(second, SMLA_OP_PREFILL, "90", SMLA_EMIT_CUBIN);
+
+    (void)state;
+    assert_int_equal(a.size, b.size);
+    assert_memory_equal(a.data, b.data, a.size);
+    print_message("compiled sm90_prefill in %llu ms and %llu ms\n",
+                  (unsigned long long)stats_of(first).compile_ns / 1000000,
+                  (unsigned long long)stats_of(second).compile_ns / 1000000);
+    free(a.data);
+    free(b.data);
+    smla_context_destroy(first);
+    smla_context_destroy(second);
+}
+
+/* Every target of the table for which there is a kernel: built, or refused by name. */
+static void every_target(void **state)
+{
+    static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
+    smla_context *context = make_context(NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        smla_kernel_desc desc = reference_desc();
+        struct bytes bytes = {0};
+        desc.target = targets[i];
+        const smla_status status = smla_generate(context, &desc, SMLA_EMIT_CUBIN, keep_bytes, &bytes);
+        if (status == SMLA_OK)
+            assert_memory_equal(bytes.data, "\177ELF", 4);
+        else
+            assert_error(SMLA_ERROR_UNAVAILABLE, targets[i], "needs NVRTC");
+        free(bytes.data);
+    }
+    smla_context_destroy(context);
+}
+
+static void entry_is_read_back(void **state)
+{
+    char *cache = make_folder();
+    smla_context *writer = make_context(cache), *reader = make_context(cache);
+    struct bytes made = generate(writer, SMLA_OP_PREFILL_REFERENCE, "90", SMLA_EMIT_PTX);
+    struct bytes read = generate(reader, SMLA_OP_PREFILL_REFERENCE, "90", SMLA_EMIT_PTX);
+
+    (void)state;
+    assert_int_equal(stats_of(reader).disk_hits, 1);
+    assert_int_equal(stats_of(reader).compiles, 0);
+    assert_int_equal(made.size, read.size);
+    assert_memory_equal(made.data, read.data, made.size);
+    free(made.data);
+    free(read.data);
+    smla_context_destroy(writer);
+    smla_context_destroy(reader);
+    remove_folder(cache);
+}
+
+static bool has_nvrtc(void)
+{
+    smla_context *context = make_context(NULL);
+    smla_kernel_desc desc = reference_desc();
+    struct bytes bytes = {0};
+
+    desc.target = "90";
+    const smla_status status = smla_generate(context, &desc, SMLA_EMIT_PTX, keep_bytes, &bytes);
+    free(bytes.data);
+    smla_context_destroy(context);
+    return status != SMLA_ERROR_UNAVAILABLE;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_nothing),
+        cmocka_unit_test(same_bytes_each_time),
+        cmocka_unit_test(every_target),
+        cmocka_unit_test(entry_is_read_back),
+    };
+    void *address = dlsym(RTLD_NEXT, "setrlimit");
+
+    memcpy(&real_setrlimit, &address, sizeof real_setrlimit);
+    if (!has_nvrtc()) {
+        printf("SKIPPED: %s\n", last_error().message);
+        return EXIT_SKIPPED;
+    }
+    return cmocka_run_group_tests_name("runtime.real_nvrtc", tests, NULL, NULL);
+}
