@@ -36,73 +36,76 @@ struct tensor {
 
 enum tensor_index { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, OUT, LSE, MAX_LOGITS, REF_OUT, REF_LOGIT, TENSORS };
 
-static struct tensor vector_tensor(const char *name, const void *pointer, const char *stride_name, int64_t rows,
-                                   int64_t width, int64_t row_stride)
+/* In place, member by member: returned by value, the copies were half of a call's time (store forwarding). */
+static void set_shape(struct tensor *tensor, const char *name, const void *pointer, int64_t rows, int64_t columns,
+                      int64_t width)
 {
-    return (struct tensor){.name = name,
-                           .row_stride_name = stride_name,
-                           .pointer = pointer,
-                           .rows = rows,
-                           .columns = 1,
-                           .width = width,
-                           .row_stride = row_stride,
-                           .elem_bytes = 4,
-                           .alignment_bytes = 4,
-                           .stride_alignment_elems = 1};
+    tensor->name = name;
+    tensor->pointer = pointer;
+    tensor->rows = rows;
+    tensor->columns = columns;
+    tensor->width = width;
+    tensor->elem_bytes = 4;
+    tensor->alignment_bytes = 4;
+    tensor->stride_alignment_elems = 1;
+    tensor->needed = false;
+    tensor->written = false;
+}
+
+static void set_strides(struct tensor *tensor, const char *row_stride_name, int64_t row_stride,
+                        const char *column_stride_name, int64_t column_stride)
+{
+    tensor->row_stride_name = row_stride_name;
+    tensor->row_stride = row_stride;
+    tensor->column_stride_name = column_stride_name;
+    tensor->column_stride = column_stride;
+}
+
+static void set_storage(struct tensor *tensor, int32_t elem_bytes, int32_t alignment_bytes,
+                        int32_t stride_alignment_elems)
+{
+    tensor->elem_bytes = elem_bytes;
+    tensor->alignment_bytes = alignment_bytes;
+    tensor->stride_alignment_elems = stride_alignment_elems;
 }
 
 static void list_inputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
 {
-    tensors[QUERY] = (struct tensor){.name = "query",
-                                     .row_stride_name = "query_stride_token",
-                                     .column_stride_name = "query_stride_head",
-                                     .pointer = args->query,
-                                     .rows = args->s_q,
-                                     .columns = kernel->h_q,
-                                     .width = kernel->d_qk,
-                                     .row_stride = args->query_stride_token,
-                                     .column_stride = args->query_stride_head,
-                                     .elem_bytes = 2,
-                                     .alignment_bytes = kernel->pointer_alignment_bytes,
-                                     .stride_alignment_elems = kernel->stride_alignment_elems,
-                                     .needed = true};
-    tensors[KV] = vector_tensor("kv", args->kv, "kv_stride_token", args->s_kv, kernel->d_qk, args->kv_stride_token);
-    tensors[KV].elem_bytes = 2;
-    tensors[KV].alignment_bytes = kernel->pointer_alignment_bytes;
-    tensors[KV].stride_alignment_elems = kernel->stride_alignment_elems;
+    set_shape(&tensors[QUERY], "query", args->query, args->s_q, kernel->h_q, kernel->d_qk);
+    set_strides(&tensors[QUERY], "query_stride_token", args->query_stride_token, "query_stride_head",
+                args->query_stride_head);
+    set_storage(&tensors[QUERY], 2, kernel->pointer_alignment_bytes, kernel->stride_alignment_elems);
+    tensors[QUERY].needed = true;
+    set_shape(&tensors[KV], "kv", args->kv, args->s_kv, 1, kernel->d_qk);
+    set_strides(&tensors[KV], "kv_stride_token", args->kv_stride_token, NULL, 0);
+    set_storage(&tensors[KV], 2, kernel->pointer_alignment_bytes, kernel->stride_alignment_elems);
     tensors[KV].needed = args->s_kv > 0;
-    tensors[INDICES] = vector_tensor("indices", args->indices, "indices_stride_token", args->s_q, args->topk,
-                                     args->indices_stride_token);
+    set_shape(&tensors[INDICES], "indices", args->indices, args->s_q, 1, args->topk);
+    set_strides(&tensors[INDICES], "indices_stride_token", args->indices_stride_token, NULL, 0);
     tensors[INDICES].needed = args->topk > 0;
-    tensors[TOPK_LENGTH] =
-        vector_tensor("topk_length", args->topk_length, "topk_length_stride", args->s_q, 1, args->topk_length_stride);
-    tensors[ATTN_SINK] = vector_tensor("attn_sink", args->attn_sink, NULL, 1, kernel->h_q, 0);
+    set_shape(&tensors[TOPK_LENGTH], "topk_length", args->topk_length, args->s_q, 1, 1);
+    set_strides(&tensors[TOPK_LENGTH], "topk_length_stride", args->topk_length_stride, NULL, 0);
+    set_shape(&tensors[ATTN_SINK], "attn_sink", args->attn_sink, 1, 1, kernel->h_q);
+    set_strides(&tensors[ATTN_SINK], NULL, 0, NULL, 0);
 }
 
 static void list_outputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
 {
-    tensors[OUT] = (struct tensor){.name = "out",
-                                   .row_stride_name = "out_stride_token",
-                                   .column_stride_name = "out_stride_head",
-                                   .pointer = args->out,
-                                   .rows = args->s_q,
-                                   .columns = kernel->h_q,
-                                   .width = kernel->d_v,
-                                   .row_stride = args->out_stride_token,
-                                   .column_stride = args->out_stride_head,
-                                   .elem_bytes = kernel->out_elem_bytes,
-                                   .alignment_bytes = kernel->out_alignment_bytes,
-                                   .stride_alignment_elems = kernel->stride_alignment_elems,
-                                   .needed = true,
-                                   .written = true};
-    tensors[LSE] = vector_tensor("lse", args->lse, "lse_stride_token", args->s_q, kernel->h_q, args->lse_stride_token);
+    set_shape(&tensors[OUT], "out", args->out, args->s_q, kernel->h_q, kernel->d_v);
+    set_strides(&tensors[OUT], "out_stride_token", args->out_stride_token, "out_stride_head", args->out_stride_head);
+    set_storage(&tensors[OUT], kernel->out_elem_bytes, kernel->out_alignment_bytes, kernel->stride_alignment_elems);
+    tensors[OUT].needed = true;
+    tensors[OUT].written = true;
+    set_shape(&tensors[LSE], "lse", args->lse, args->s_q, 1, kernel->h_q);
+    set_strides(&tensors[LSE], "lse_stride_token", args->lse_stride_token, NULL, 0);
     tensors[LSE].written = true;
-    tensors[MAX_LOGITS] = vector_tensor("max_logits", args->max_logits, "max_logits_stride_token", args->s_q,
-                                        kernel->h_q, args->max_logits_stride_token);
+    set_shape(&tensors[MAX_LOGITS], "max_logits", args->max_logits, args->s_q, 1, kernel->h_q);
+    set_strides(&tensors[MAX_LOGITS], "max_logits_stride_token", args->max_logits_stride_token, NULL, 0);
     tensors[MAX_LOGITS].written = true;
-    tensors[REF_OUT] =
-        vector_tensor("ref_out_abs", args->ref_out_abs, NULL, args->s_q, (int64_t)kernel->h_q * kernel->d_v, 0);
-    tensors[REF_LOGIT] = vector_tensor("ref_logit_abs", args->ref_logit_abs, NULL, args->s_q, kernel->h_q, 0);
+    set_shape(&tensors[REF_OUT], "ref_out_abs", args->ref_out_abs, args->s_q, 1, (int64_t)kernel->h_q * kernel->d_v);
+    set_strides(&tensors[REF_OUT], NULL, 0, NULL, 0);
+    set_shape(&tensors[REF_LOGIT], "ref_logit_abs", args->ref_logit_abs, args->s_q, 1, kernel->h_q);
+    set_strides(&tensors[REF_LOGIT], NULL, 0, NULL, 0);
 }
 
 static smla_status fail_argument(const char *format, const char *name, long long value, const char *limit)
@@ -142,12 +145,18 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_a
     return SMLA_OK;
 }
 
+/* Alignments are powers of two; a call has twenty of these checks, and a 64-bit division takes long. */
+static bool is_multiple(int64_t value, int32_t power_of_two)
+{
+    return (value & (power_of_two - 1)) == 0;
+}
+
 static smla_status check_pointer(const struct tensor *tensor)
 {
     if (tensor->pointer == NULL && tensor->needed)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s is NULL: a device pointer to [%lld, %lld, %lld] is needed",
                        tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width);
-    if ((uintptr_t)tensor->pointer % (uintptr_t)tensor->alignment_bytes != 0)
+    if (!is_multiple((int64_t)(uintptr_t)tensor->pointer, tensor->alignment_bytes))
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s is at %p: this kernel needs it aligned to %d bytes",
                        tensor->name, tensor->pointer, tensor->alignment_bytes);
     return SMLA_OK;
@@ -158,7 +167,7 @@ static smla_status check_stride(const struct tensor *tensor, const char *name, i
     if (stride < 0)
         return fail_argument("%s %lld is negative: strides are in elements, 0 means %s", name, (long long)stride,
                              "contiguous");
-    if (stride % tensor->stride_alignment_elems != 0)
+    if (!is_multiple(stride, tensor->stride_alignment_elems))
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: this kernel needs a multiple of %d elements (%d bytes)",
                        name, (long long)stride, tensor->stride_alignment_elems,
                        tensor->stride_alignment_elems * tensor->elem_bytes);
