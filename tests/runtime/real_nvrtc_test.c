@@ -7,8 +7,6 @@
 
 #include "harness.h"
 
-extern char **environ;
-
 enum { EXIT_SKIPPED = 77 };
 
 /* Exported from this program, so that libnvrtc's own calls come here (facts/jit.md §0.11). */
