@@ -366,7 +366,8 @@ static int do_cases(const struct options *options, char **paths, int count)
     for (int i = 0; rows != NULL && i < count; i++) {
         const int one = do_case(&opened, options, paths[i], rows);
         code = cli_worse(code, one);
-        cli_progress((size_t)i + 1, (size_t)count, paths[i]);
+        if (options->json)
+            cli_progress((size_t)i + 1, (size_t)count, paths[i]);
         if (one == CLI_DEVICE_FAULT)
             break; /* the CUDA context is lost */
     }

@@ -47,6 +47,7 @@ int pool_run(size_t count, size_t threads, pool_fn fn, void *user)
     const size_t others = thread_count(threads, count) - 1;
     pthread_t *handles = calloc(others + 1, sizeof *handles);
     size_t started = 0;
+    cli_progress(0, count, "started");
     while (handles != NULL && started < others && pthread_create(&handles[started], NULL, work, &pool) == 0)
         started++;
     work(&pool); /* this thread does its share, and all of it when no other could start */
