@@ -7,6 +7,8 @@
 
 #include "program.h"
 
+struct emu_cta;
+
 /* ---- Global memory ---- */
 
 struct emu_allocation {
