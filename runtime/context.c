@@ -154,8 +154,7 @@ static void release_driver(smla_context *context)
 
     if (!context->driver_open || getpid() != driver->pid)
         return;
-    rt_modules_unload(&context->modules, driver);
-    if (context->primary)
+    if (rt_modules_unload(&context->modules, driver) && context->primary)
         driver->cuDevicePrimaryCtxRelease(context->primary_device);
 }
 

@@ -177,13 +177,14 @@ smla_status rt_modules_get(struct rt_modules *modules, const struct rt_device *d
     return status;
 }
 
-void rt_modules_unload(struct rt_modules *modules, const struct rt_driver *driver)
+bool rt_modules_unload(struct rt_modules *modules, const struct rt_driver *driver)
 {
     for (struct rt_module *module = modules->first; module; module = module->next) {
         if (module->library && driver->cuLibraryUnload(module->library) == RT_CUDA_ERROR_DEINITIALIZED)
-            return;
+            return false;
         module->library = NULL;
     }
+    return true;
 }
 
 void rt_modules_free(struct rt_modules *modules)

@@ -32,9 +32,9 @@ smla_status rt_modules_init(struct rt_modules *modules);
 smla_status rt_modules_get(struct rt_modules *modules, const struct rt_device *device, const struct rt_entry *image,
                            const struct gen_plan *plan, const struct rt_module **out);
 
-/* Unloads everything, unless the driver is on its way out. Unloading ends stream captures and waits for kernels, so
- * nothing is unloaded before (facts/jit.md §0.4). */
-void rt_modules_unload(struct rt_modules *modules, const struct rt_driver *driver);
+/* Unloads everything. False when the driver is on its way out, and is to be left alone. Unloading ends stream captures
+ * and waits for kernels, so nothing is unloaded before (facts/jit.md §0.4). */
+bool rt_modules_unload(struct rt_modules *modules, const struct rt_driver *driver);
 void rt_modules_free(struct rt_modules *modules);
 
 #endif

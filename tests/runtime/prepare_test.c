@@ -175,22 +175,27 @@ static void every_nvrtc_call_may_fail(void **state)
     assert_int_equal(failures, 3 + 4 + 4);
 }
 
+/* Two modules and a retained primary context: after the first "deinitialized" the driver is left alone. */
 static void unload_stops_when_the_driver_is_going(void **state)
 {
     struct world *world = *state;
-    smla_kernel_desc desc = prefill_desc();
+    smla_context_desc context_desc = stub_context_desc();
+    smla_kernel_desc desc = reference_desc();
+    smla_context *context;
 
-    smla_kernel_destroy(must_prepare(world->context, &desc));
-    desc.batch_invariant = 1;
-    smla_kernel *second = NULL;
-    if (smla_prepare(world->context, &desc, &second) == SMLA_OK)
-        smla_kernel_destroy(second);
+    world_serve_reference(world);
+    context_desc.flags = SMLA_CONTEXT_PRIMARY;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    smla_kernel_destroy(must_prepare(context, &desc));
+    desc.h_q = 16;
+    smla_kernel_destroy(must_prepare(context, &desc));
+    assert_int_equal(world->driver->loads, 2);
     world->driver->clear_log();
     world->driver->script = (struct stub_script){.fail_call = 1, .fail_code = 4};
-    smla_context_destroy(world->context);
-    world->context = NULL;
+    smla_context_destroy(context);
     assert_int_equal(world->driver->calls(NULL), 1);
     world->driver->live_libraries = 0;
+    world->driver->retained_primaries = 0;
 }
 
 static void driver_too_old(void **state)
@@ -419,6 +424,59 @@ static void refusals_of_the_generator(void **state)
     assert_null(kernel);
 }
 
+/* On failure *out stays what it was, bit by bit. */
+static void outputs_are_untouched(void **state)
+{
+    struct world *world = *state;
+    smla_kernel_desc desc = prefill_desc();
+    smla_kernel *const poison = (smla_kernel *)(uintptr_t)0xdead;
+    smla_kernel *kernel = poison;
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context = (smla_context *)(uintptr_t)0xdead;
+    smla_support support, before;
+
+    desc.h_q = 96;
+    assert_int_not_equal(smla_prepare(world->context, &desc, &kernel), SMLA_OK);
+    assert_ptr_equal(kernel, poison);
+    context_desc.flags = 4;
+    assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_ptr_equal(context, (void *)(uintptr_t)0xdead);
+    memset(&support, 0xee, sizeof support);
+    support.struct_size = sizeof support;
+    before = support;
+    desc.op = 9;
+    assert_int_not_equal(smla_query_support(world->context, &desc, &support), SMLA_OK);
+    assert_memory_equal(&support, &before, sizeof support);
+}
+
+/* An older caller's description ends before `target`: the device's own. */
+static void older_description(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc full = prefill_desc();
+    smla_kernel_desc *old = older_struct(&full, offsetof(smla_kernel_desc, target));
+
+    smla_kernel_destroy(must_prepare(world->context, old));
+    free(old);
+}
+
+/* A context that has not opened the driver may go through a fork. */
+static void child_forked_before_init_works(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    int code = -1;
+
+    const pid_t child = fork();
+    if (child == 0) {
+        smla_kernel *kernel = NULL;
+        _exit(smla_prepare(world->context, &desc, &kernel) == SMLA_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    smla_kernel_destroy(must_prepare(world->context, &desc));
+}
+
 static void forked_child_is_refused(void **state)
 {
     struct world *world = *state;
@@ -465,6 +523,9 @@ int main(void)
         TEST(parameter_layout),
         TEST(load_failure_tells_everything),
         TEST(refusals_of_the_generator),
+        TEST(outputs_are_untouched),
+        TEST(older_description),
+        TEST(child_forked_before_init_works),
         TEST(forked_child_is_refused),
     };
     return cmocka_run_group_tests_name("runtime.prepare", tests, NULL, NULL);
