@@ -56,7 +56,7 @@ static rt_nvrtc_result create_program(struct job *job)
 static rt_nvrtc_result run_compiler(struct job *job)
 {
     const uint64_t start = rt_now_ns();
-    const rt_nvrtc_result result = job->nvrtc->nvrtcCompileProgram(job->program, job->option_count, job->options);
+    const rt_nvrtc_result result = rt_nvrtc_compile(job->nvrtc, job->program, job->option_count, job->options);
     job->compile_ms = (uint32_t)((rt_now_ns() - start) / 1000000);
     return result;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "error.h"
 
@@ -97,6 +98,21 @@ static void load_builtins(const struct rt_nvrtc *nvrtc)
     (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* NVRTC 13.5 lifts the process's CPU limit in every compilation, and no option stops it (seen by interposing setrlimit:
+ * RLIMIT_CPU becomes unlimited; 12.8, 12.9 and 13.0 do not). A limit that was there is put back. Of compilations that
+ * overlap, the first that began with the limit restores it. */
+rt_nvrtc_result rt_nvrtc_compile(const struct rt_nvrtc *nvrtc, rt_nvrtc_program program, int option_count,
+                                 const char *const *options)
+{
+    struct rlimit before, after;
+    const bool limited = getrlimit(RLIMIT_CPU, &before) == 0 && before.rlim_cur != RLIM_INFINITY;
+    const rt_nvrtc_result result = nvrtc->nvrtcCompileProgram(program, option_count, options);
+
+    if (limited && getrlimit(RLIMIT_CPU, &after) == 0 && after.rlim_cur == RLIM_INFINITY)
+        (void)setrlimit(RLIMIT_CPU, &before);
+    return result;
+}
+
 static rt_nvrtc_result compile_nothing(const struct rt_nvrtc *nvrtc, char **ptx, size_t *size)
 {
     const char *const options[] = {"-modify-stack-limit=false", "--no-cache"};
@@ -105,7 +121,7 @@ static rt_nvrtc_result compile_nothing(const struct rt_nvrtc *nvrtc, char **ptx,
 
     if (result != RT_NVRTC_SUCCESS)
         return result;
-    result = nvrtc->nvrtcCompileProgram(program, rt_nvrtc_at_least(nvrtc, 12, 9) ? 2 : 1, options);
+    result = rt_nvrtc_compile(nvrtc, program, rt_nvrtc_at_least(nvrtc, 12, 9) ? 2 : 1, options);
     if (result == RT_NVRTC_SUCCESS)
         result = nvrtc->nvrtcGetPTXSize(program, size);
     if (result == RT_NVRTC_SUCCESS) {

@@ -57,6 +57,10 @@ bool rt_nvrtc_at_least(const struct rt_nvrtc *nvrtc, int major, int minor);
  * why[]. */
 bool rt_nvrtc_open(struct rt_nvrtc *nvrtc, const char *name, int dlopen_flags, char why[512]);
 
+/* nvrtcCompileProgram, and the process's limits afterwards as they were before. */
+rt_nvrtc_result rt_nvrtc_compile(const struct rt_nvrtc *nvrtc, rt_nvrtc_program program, int option_count,
+                                 const char *const *options);
+
 /* Readies an opened table for compiling: loads its builtins, finds out who it is (builder). */
 smla_status rt_nvrtc_identify(struct rt_nvrtc *nvrtc);
 
