@@ -69,12 +69,6 @@ enum emu_result emu_run(struct emu_launch *launch, const struct emu_options *opt
 
 /* ---- Warps ---- */
 
-/* Lanes of a warp that stand at the same pc. */
-struct emu_group {
-    uint32_t mask;
-    uint32_t pc;
-};
-
 /* What a blocked group waits for; for the scheduler and for deadlock reports. */
 enum emu_wait_kind {
     EMU_WAIT_NONE,
@@ -94,6 +88,15 @@ struct emu_wait {
     uint64_t what;
     uint32_t parity;
     uint32_t mask; /* lanes that wait */
+};
+
+/* Lanes of a warp that stand at the same pc. */
+struct emu_group {
+    uint32_t mask;
+    uint32_t pc;
+    bool blocked; /* until something that it waits for happens */
+    bool yielded; /* let the others go first */
+    struct emu_wait wait;
 };
 
 struct emu_warp {

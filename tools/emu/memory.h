@@ -62,8 +62,8 @@ struct emu_access {
     bool atomic;
     const struct emu_instr *instr;
     struct emu_warp *warp;
-    uint32_t epoch;
-    uint32_t clock; /* race.c: id of the vector clock it carries */
+    uint32_t epoch;            /* of the agent's own clock */
+    struct emu_clocks *clocks; /* clocks.h: what happened before; of the warp now, or of an op when it was issued */
 };
 
 struct emu_access emu_access_of(struct emu_warp *warp, const struct emu_instr *instr, bool atomic);
