@@ -111,6 +111,7 @@ struct emu_warp {
     uint64_t *r64;                  /* [row64_count][32] */
     uint32_t *preds;                /* [pred_count] one bit a lane */
     uint32_t *def32, *def64, *defp; /* [rows] lanes that have been written */
+    uint32_t carry;                 /* CC.CF, one bit a lane (add.cc and the like) */
     uint8_t *local;                 /* [32][kernel->local_bytes] */
     struct emu_warp_sync *sync;     /* clocks and queues: race.h, async.h */
     uint32_t registers;             /* a thread, as setmaxnreg left it */

@@ -117,8 +117,8 @@ enum emu_operand_kind {
     EMU_OP_NONE,
     EMU_OP_REG,       /* row, bits 16, 32 or 64 */
     EMU_OP_PRED,      /* row, negated */
-    EMU_OP_PRED_PAIR, /* %p|%q: row and row2 (-1: sink) */
-    EMU_OP_IMM,     /* imm: the bits, sign-extended for integers; a float literal is stored in the instruction's type */
+    EMU_OP_PRED_PAIR, /* %p|%q: row and row2 (-1: sink), bits 1; %r|%p (shfl, match, lop3): bits 32, row a register's */
+    EMU_OP_IMM, /* imm: the bits, sign-extended for integers (bits 0); bits 32 or 64: a 0f or 0d (decimal) literal's */
     EMU_OP_SPECIAL, /* imm: enum emu_special */
     EMU_OP_ADDRESS, /* [base + imm]: row of base (bits 32 or 64) or -1; imm holds displacement and symbol offset */
     EMU_OP_SYMBOL,  /* a variable's address as a value: imm, of space `space` */
