@@ -108,11 +108,6 @@ static void list_outputs(const smla_kernel *kernel, const smla_prefill_args *arg
     set_strides(&tensors[REF_LOGIT], NULL, 0, NULL, 0);
 }
 
-static smla_status fail_argument(const char *format, const char *name, long long value, const char *limit)
-{
-    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, format, name, value, limit);
-}
-
 static smla_status check_size(const char *name, int64_t value, int64_t most)
 {
     if (value < 0)
@@ -165,8 +160,8 @@ static smla_status check_pointer(const struct tensor *tensor)
 static smla_status check_stride(const struct tensor *tensor, const char *name, int64_t stride)
 {
     if (stride < 0)
-        return fail_argument("%s %lld is negative: strides are in elements, 0 means %s", name, (long long)stride,
-                             "contiguous");
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld is negative: strides are in elements, 0 means contiguous",
+                       name, (long long)stride);
     if (!is_multiple(stride, tensor->stride_alignment_elems))
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: this kernel needs a multiple of %d elements (%d bytes)",
                        name, (long long)stride, tensor->stride_alignment_elems,
