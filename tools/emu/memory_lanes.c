@@ -1,0 +1,139 @@
+/* A warp's access at once. With all lanes in one region the cost is a few vector loops; with checks on, the shadow
+ * hears of runs of neighbouring lanes instead of each lane. */
+#include "memory_lanes.h"
+
+#include "region.h"
+
+void emu_lane_addresses(struct emu_warp *warp, const struct emu_operand *operand, uint64_t address[EMU_LANES])
+{
+    if (operand->kind != EMU_OP_ADDRESS || operand->row < 0 || (operand->bits != 32 && operand->bits != 64)) {
+        uint64_t same = emu_address(warp, operand, 0);
+        if (operand->space == EMU_SHARED_CTA || operand->space == EMU_SHARED_CLUSTER) {
+            same |= (uint64_t)warp->cta->rank << EMU_RANK_SHIFT; /* a variable by name: the block's own */
+        }
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            address[lane] = same;
+        }
+    } else if (operand->bits == 64) {
+        const uint64_t *base = emu_row64(warp, operand->row);
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            address[lane] = base[lane] + (uint64_t)operand->imm;
+        }
+    } else {
+        const uint32_t *base = emu_row32(warp, operand->row);
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            address[lane] = base[lane] + (uint32_t)operand->imm; /* wraps in 32 bits, as addresses of that size do */
+        }
+    }
+}
+
+/* What all active lanes have in common; lanes outside the mask count as the first active one. */
+struct spread {
+    uint64_t lowest, highest, low_bits;
+    bool contiguous; /* over all 32 lanes */
+};
+
+static struct spread spread_of(uint64_t address[EMU_LANES], uint32_t mask, uint32_t size)
+{
+    struct spread spread = {UINT64_MAX, 0, 0, false};
+    if (mask != EMU_ALL_LANES) {
+        uint64_t first = address[emu_first_lane(mask)];
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            address[lane] = mask >> lane & 1u ? address[lane] : first;
+        }
+    }
+    uint64_t differ = 0;
+    for (int lane = 0; lane < EMU_LANES; lane++) {
+        uint64_t one = address[lane];
+        spread.lowest = one < spread.lowest ? one : spread.lowest;
+        spread.highest = one > spread.highest ? one : spread.highest;
+        spread.low_bits |= one;
+        differ |= one - address[0] - (uint64_t)lane * size;
+    }
+    spread.contiguous = differ == 0 && mask == EMU_ALL_LANES;
+    return spread;
+}
+
+/* ---- The usual case: one region holds every lane ---- */
+
+static void hosts_in(const struct emu_region *region, struct emu_lanes *lanes)
+{
+    for (int lane = 0; lane < EMU_LANES; lane++) {
+        lanes->host[lane] = emu_region_host(region, lane, lanes->address[lane]);
+    }
+}
+
+/* Records neighbouring lanes with consecutive addresses, or with one address, as one access. */
+static bool record_runs(const struct emu_region *region, const struct emu_access *access, const struct emu_shape *shape,
+                        uint32_t mask, const uint64_t *address)
+{
+    while (mask != 0) {
+        int first = emu_first_lane(mask), lane = first;
+        uint64_t start = address[first], end = start + shape->size;
+        for (mask &= mask - 1; mask != 0; mask &= mask - 1) {
+            int next = emu_first_lane(mask);
+            bool follows = next == lane + 1 && address[next] == end;
+            bool repeats = address[next] == start && end == start + shape->size;
+            if (!follows && !repeats) {
+                break;
+            }
+            end += follows ? shape->size : 0;
+            lane = next;
+        }
+        if (!emu_region_record(region, access, first, start, (size_t)(end - start), shape->size, shape->touch)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct emu_access access_of(struct emu_warp *warp, const struct emu_instr *instr, bool strong)
+{
+    if (emu_shadowed(warp->cta->options->checks)) {
+        return emu_access_of(warp, instr, strong);
+    }
+    return (struct emu_access){.warp = warp, .instr = instr, .atomic = strong};
+}
+
+static bool touch_together(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape,
+                           uint32_t mask, const struct emu_region *region, struct emu_lanes *lanes)
+{
+    hosts_in(region, lanes);
+    if (warp->cta->options->checks == 0 || shape->touch == 0) {
+        return true;
+    }
+    struct emu_access access = access_of(warp, instr, shape->strong);
+    return record_runs(region, &access, shape, mask, lanes->address);
+}
+
+/* ---- Otherwise: lane by lane ---- */
+
+static bool touch_each(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape,
+                       uint32_t mask, struct emu_lanes *lanes)
+{
+    struct emu_access access = access_of(warp, instr, shape->strong);
+    for (; mask != 0; mask &= mask - 1) {
+        int lane = emu_first_lane(mask);
+        lanes->host[lane] =
+            emu_touch(warp, &access, lane, shape->space, lanes->address[lane], shape->size, shape->size, shape->touch);
+        if (lanes->host[lane] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape, uint32_t mask,
+                     struct emu_lanes *lanes)
+{
+    struct emu_region region;
+    struct spread spread = spread_of(lanes->address, mask, shape->size);
+    bool together = emu_region_find(warp, shape->space, spread.lowest, &region) && spread.highest < region.high &&
+                    shape->size <= region.high - spread.highest;
+    bool allowed = spread.low_bits % shape->size == 0 && !(region.read_only && (shape->touch & EMU_WRITE));
+    lanes->contiguous = together && spread.contiguous && region.lane_stride == 0;
+    if (together && allowed) {
+        return touch_together(warp, instr, shape, mask, &region, lanes);
+    }
+    return touch_each(warp, instr, shape, mask, lanes);
+}
