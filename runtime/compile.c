@@ -45,12 +45,15 @@ static rt_nvrtc_result create_program(struct job *job)
     const char *texts[GEN_MAX_FILES], *names[GEN_MAX_FILES];
     const struct gen_file *files = job->bundle->files;
     const int header_count = job->bundle->file_count - 1;
+    char name[96];
 
+    /* Absolute: line information puts the working folder before a relative name. */
+    snprintf(name, sizeof name, "/smla/%s", files[0].name);
     for (int i = 0; i < header_count; i++) {
         texts[i] = files[i + 1].bytes;
         names[i] = files[i + 1].name;
     }
-    return job->nvrtc->nvrtcCreateProgram(&job->program, files[0].bytes, files[0].name, header_count, texts, names);
+    return job->nvrtc->nvrtcCreateProgram(&job->program, files[0].bytes, name, header_count, texts, names);
 }
 
 static rt_nvrtc_result run_compiler(struct job *job)

@@ -55,7 +55,7 @@ static void asks_exactly_this(void **state)
              "nvrtcCompileProgram(-modify-stack-limit=false --no-cache)\n"
              "nvrtcGetPTXSize()\n"
              "nvrtcGetPTX()\n"
-             "nvrtcCreateProgram(source, prefill_reference.cu, [%s])\n"
+             "nvrtcCreateProgram(source, /smla/prefill_reference.cu, [%s])\n"
              "nvrtcCompileProgram(--gpu-architecture=sm_90a --std=c++17 -lineinfo -default-device "
              "-modify-stack-limit=false -no-source-include --ptxas-options=-v --no-cache)\n"
              "nvrtcGetProgramLogSize()\n"
