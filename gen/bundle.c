@@ -74,7 +74,9 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
 
 static smla_status add_files(struct gen_bundle *bundle, struct gen_refusal *refusal)
 {
+    gen_text_add(&bundle->configuration, "#line 1 \"/smla/smla_config.cuh\"\n");
     gen_config_print(&bundle->spec, &bundle->plan, &bundle->configuration);
+    gen_text_add(&bundle->instructions, "#line 1 \"/smla/smla_wgmma.cuh\"\n");
     gen_wgmma_print(&bundle->plan, &bundle->instructions);
     if (bundle->configuration.failed || bundle->instructions.failed)
         return gen_refuse(refusal, SMLA_ERROR_OUT_OF_MEMORY, "no memory for the configuration text");
@@ -121,22 +123,32 @@ void gen_bundle_free(struct gen_bundle *bundle)
     memset(bundle, 0, sizeof(*bundle));
 }
 
-/* Emits a file; at its first #include of a bundled file, that file's text stands instead of the line. */
+static int32_t included_file(const struct gen_bundle *bundle, const char *line)
+{
+    char name[64];
+    if (include_name(line, name))
+        for (int32_t i = 0; i < bundle->file_count; i++)
+            if (strcmp(bundle->files[i].name, name) == 0)
+                return i;
+    return -1;
+}
+
+/* Emits a file; at its first #include of a bundled file, that file's text stands instead of the line, and a #line leads
+ * back. A file's own first line is a #line, so its lines count from 0 here. */
 static void flatten_file(const struct gen_bundle *bundle, int32_t index, bool done[GEN_MAX_FILES],
                          struct gen_text *text)
 {
+    int number = 0;
     done[index] = true;
-    for (const char *line = bundle->files[index].bytes; *line; line = next_line(line)) {
-        char name[64];
-        int32_t included = -1;
-        if (include_name(line, name))
-            for (int32_t i = 0; i < bundle->file_count; i++)
-                if (strcmp(bundle->files[i].name, name) == 0)
-                    included = i;
-        if (included < 0)
+    for (const char *line = bundle->files[index].bytes; *line; line = next_line(line), number++) {
+        const int32_t included = included_file(bundle, line);
+        if (included < 0) {
             gen_text_add_bytes(text, line, (size_t)(next_line(line) - line));
-        else if (!done[included])
+            continue;
+        }
+        if (!done[included])
             flatten_file(bundle, included, done, text);
+        gen_text_add(text, "#line %d \"/smla/%s\"\n", number + 1, bundle->files[index].name);
     }
 }
 
