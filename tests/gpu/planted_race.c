@@ -73,7 +73,8 @@ int main(void)
         printf("%s\n", info.message);
         return 1;
     }
-    const struct problem_spec spec = {.name = "planted", .s_q = 2, .s_kv = 2048, .topk = 300};
+    /* Two blocks of keys, one a slot: with more, a refill that nobody waits for can overrun a phase and hang. */
+    const struct problem_spec spec = {.name = "planted", .s_q = 2, .s_kv = 2048, .topk = 128};
     struct problem problem;
     const bool ran = problem_make(&bench, &spec, &problem, why) && problem_run(&bench, &kernel, &problem, NULL, why);
     printf("%s\n", ran ? "the kernel without its wait has run" : why);
