@@ -16,9 +16,11 @@ struct emu_allocation {
     size_t size;
     uint32_t *written; /* one bit for each 4 bytes: initialised */
     const char *what;  /* "cuMemAlloc", "module variables", … */
+    bool owned;        /* by emu_memory_alloc */
 };
 
-/* All allocations of the process, sorted by address. The driver changes it; launches read it. */
+/* All allocations of the process, sorted by address. The driver changes it, launches read it: finding takes no lock, so
+ * the driver changes nothing while a launch runs. */
 struct emu_memory {
     pthread_mutex_t lock;
     struct emu_allocation *allocations;
@@ -39,6 +41,8 @@ void emu_memory_remove(struct emu_memory *memory, uint64_t address);
 struct emu_allocation *emu_memory_find(struct emu_memory *memory, uint64_t address, size_t size);
 /* Marks host-written bytes (copies, memsets) as initialised. */
 void emu_memory_mark(struct emu_memory *memory, uint64_t address, size_t size);
+/* Carries what was and was not initialised along with a copy from device memory to device memory. */
+void emu_memory_copy_marks(struct emu_memory *memory, uint64_t to, uint64_t from, size_t size);
 
 /* ---- Shared memory ---- */
 
