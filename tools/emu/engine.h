@@ -227,5 +227,7 @@ bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t ma
 
 /* Marks accumulator rows as being in flight, or checks that they may be used by one more wgmma (emu_tensor). */
 void emu_wgmma_rows(struct emu_warp *warp, const struct emu_instr *instr, const int32_t *rows, int count);
+/* wgmma.fence: accesses so far come before the next wgmma's. */
+void emu_wgmma_fence(struct emu_warp *warp);
 
 #endif

@@ -1,0 +1,215 @@
+#include "tensor_map.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* ---- Layout: 16 words of 64 bits ---- */
+
+enum {
+    WORD_MAGIC,
+    WORD_UNUSED, /* CUTLASS pokes it */
+    WORD_ADDRESS,
+    WORD_KIND,                                  /* bytes: type, rank, interleave, swizzle, fill */
+    WORD_BOX,                                   /* bytes: box - 1 */
+    WORD_STEPS,                                 /* bytes: element strides */
+    WORD_DIMS,                                  /* five, a word each */
+    WORD_STRIDES = WORD_DIMS + EMU_TENSOR_DIMS, /* four */
+    WORD_CHECK = WORD_STRIDES + EMU_TENSOR_DIMS - 1,
+    WORDS
+};
+_Static_assert(WORDS * sizeof(uint64_t) == EMU_TENSOR_MAP_BYTES, "a tensor map has 128 bytes");
+
+static const uint64_t magic = 0x3150414d414c4d53u; /* "SMLAMAP1" */
+
+/* Of every word but the unused one: a map that was built by hand or overwritten is told apart. */
+static uint64_t check_of(const uint64_t words[WORDS])
+{
+    uint64_t sum = 0xcbf29ce484222325u;
+    for (int i = 0; i < WORD_CHECK; i++)
+        if (i != WORD_UNUSED)
+            sum = (sum ^ words[i]) * 0x100000001b3u;
+    return sum;
+}
+
+static uint64_t byte_at(uint64_t value, int at)
+{
+    return (value & 0xff) << 8 * at;
+}
+
+static uint32_t get_byte(uint64_t word, int at)
+{
+    return (uint32_t)(word >> 8 * at & 0xff);
+}
+
+int emu_map_type_bytes(enum emu_map_type type)
+{
+    static const uint8_t bytes[EMU_MAP_TYPES] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 0, 0, 0};
+    return bytes[type];
+}
+
+bool emu_tensor_map_decode(const void *map128, struct emu_tensor_map *map)
+{
+    uint64_t words[WORDS];
+    memcpy(words, map128, sizeof(words));
+    if (words[WORD_MAGIC] != magic || words[WORD_CHECK] != check_of(words))
+        return false;
+    *map = (struct emu_tensor_map){.type = (enum emu_map_type)get_byte(words[WORD_KIND], 0),
+                                   .rank = (int)get_byte(words[WORD_KIND], 1),
+                                   .interleave = (int)get_byte(words[WORD_KIND], 2),
+                                   .swizzle = (int)get_byte(words[WORD_KIND], 3),
+                                   .fill = (int)get_byte(words[WORD_KIND], 4),
+                                   .address = words[WORD_ADDRESS]};
+    for (int i = 0; i < map->rank; i++) {
+        map->dims[i] = words[WORD_DIMS + i];
+        map->strides[i] = i ? words[WORD_STRIDES + i - 1] : (uint64_t)emu_map_type_bytes(map->type);
+        map->box[i] = get_byte(words[WORD_BOX], i) + 1;
+        map->element_strides[i] = get_byte(words[WORD_STEPS], i);
+    }
+    return true;
+}
+
+/* ---- The checks of cuTensorMapEncodeTiled, in the order of its documentation ---- */
+
+struct request {
+    int type, interleave, swizzle, l2_promotion, fill;
+    uint32_t rank;
+    uint64_t address;
+    const uint64_t *dims, *strides;
+    const uint32_t *box, *steps;
+};
+
+/* Packed types with padding behind each chunk: stricter alignments and a fixed box. */
+static bool padded(int type)
+{
+    return type == EMU_MAP_16U4_ALIGN16B || type == EMU_MAP_16U6_ALIGN16B;
+}
+
+static bool is_float(int type)
+{
+    return (type >= EMU_MAP_F16 && type <= EMU_MAP_TF32_FTZ);
+}
+
+static bool kinds_fine(const struct request *r)
+{
+    return r->type >= 0 && r->type < EMU_MAP_TYPES && r->interleave >= EMU_MAP_INTERLEAVE_NONE &&
+           r->interleave <= EMU_MAP_INTERLEAVE_32B && r->swizzle >= EMU_MAP_SWIZZLE_NONE &&
+           r->swizzle <= EMU_MAP_SWIZZLE_128B_ATOM_64B && r->l2_promotion >= 0 && r->l2_promotion <= 3 &&
+           (r->fill == EMU_MAP_FILL_ZERO || (r->fill == EMU_MAP_FILL_NAN && is_float(r->type)));
+}
+
+static bool rank_fine(const struct request *r)
+{
+    return r->rank >= (r->interleave == EMU_MAP_INTERLEAVE_NONE ? 1u : 3u) && r->rank <= EMU_TENSOR_DIMS;
+}
+
+/* Of the address and of the strides. */
+static uint64_t alignment(const struct request *r)
+{
+    return r->interleave == EMU_MAP_INTERLEAVE_32B || padded(r->type) ? 32 : 16;
+}
+
+static bool dims_fine(const struct request *r)
+{
+    for (uint32_t i = 0; i < r->rank; i++)
+        if (r->dims[i] == 0 || r->dims[i] > (uint64_t)1 << 32)
+            return false;
+    return !(padded(r->type) && r->dims[0] % 128 != 0) && !(r->type == EMU_MAP_16U4_ALIGN8B && r->dims[0] % 2 != 0);
+}
+
+static bool strides_fine(const struct request *r)
+{
+    for (uint32_t i = 0; i + 1 < r->rank; i++)
+        if (r->strides[i] % alignment(r) != 0 || r->strides[i] >= (uint64_t)1 << 40)
+            return false;
+    return true;
+}
+
+/* Bytes of the box's inner dimension, as in shared memory for the types without padding. */
+static uint32_t inner_bytes(const struct request *r)
+{
+    const uint32_t bytes = (uint32_t)emu_map_type_bytes((enum emu_map_type)r->type);
+    return bytes ? r->box[0] * bytes : r->type == EMU_MAP_16U4_ALIGN8B ? r->box[0] / 2 : r->box[0];
+}
+
+static uint32_t swizzle_span(int swizzle)
+{
+    return swizzle == EMU_MAP_SWIZZLE_NONE  ? UINT32_MAX
+           : swizzle == EMU_MAP_SWIZZLE_32B ? 32
+           : swizzle == EMU_MAP_SWIZZLE_64B ? 64
+                                            : 128;
+}
+
+static bool box_fine(const struct request *r)
+{
+    for (uint32_t i = 0; i < r->rank; i++)
+        if (r->box[i] == 0 || r->box[i] > 256)
+            return false;
+    if (padded(r->type) && r->box[0] != 128)
+        return false;
+    if (r->interleave != EMU_MAP_INTERLEAVE_NONE)
+        return true;
+    return inner_bytes(r) % 16 == 0 && inner_bytes(r) <= swizzle_span(r->swizzle);
+}
+
+/* The first is ignored without interleaving. */
+static bool steps_fine(const struct request *r)
+{
+    for (uint32_t i = r->interleave == EMU_MAP_INTERLEAVE_NONE ? 1 : 0; i < r->rank; i++)
+        if (r->steps[i] == 0 || r->steps[i] > 8)
+            return false;
+    return true;
+}
+
+static bool modes_fine(const struct request *r)
+{
+    if (r->interleave == EMU_MAP_INTERLEAVE_32B && r->swizzle != EMU_MAP_SWIZZLE_32B)
+        return false;
+    if (r->type == EMU_MAP_16U6_ALIGN16B)
+        return r->interleave == EMU_MAP_INTERLEAVE_NONE &&
+               (r->swizzle == EMU_MAP_SWIZZLE_NONE || r->swizzle == EMU_MAP_SWIZZLE_128B ||
+                r->swizzle == EMU_MAP_SWIZZLE_128B_ATOM_32B || r->swizzle == EMU_MAP_SWIZZLE_128B_ATOM_64B);
+    if (r->type == EMU_MAP_16U4_ALIGN16B)
+        return r->swizzle == EMU_MAP_SWIZZLE_NONE || r->swizzle == EMU_MAP_SWIZZLE_128B ||
+               r->swizzle == EMU_MAP_SWIZZLE_128B_ATOM_32B;
+    return true;
+}
+
+static bool request_fine(const struct request *r)
+{
+    return r->dims && r->box && r->steps && kinds_fine(r) && rank_fine(r) && (r->strides || r->rank == 1) &&
+           r->address % alignment(r) == 0 && dims_fine(r) && strides_fine(r) && box_fine(r) && steps_fine(r) &&
+           modes_fine(r);
+}
+
+int emu_tensor_map_encode_tiled(void *map128, int type, uint32_t rank, uint64_t address, const uint64_t *dims,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
+                                int interleave, int swizzle, int l2_promotion, int oob_fill)
+{
+    const struct request request = {.type = type,
+                                    .interleave = interleave,
+                                    .swizzle = swizzle,
+                                    .l2_promotion = l2_promotion,
+                                    .fill = oob_fill,
+                                    .rank = rank,
+                                    .address = address,
+                                    .dims = dims,
+                                    .strides = strides,
+                                    .box = box,
+                                    .steps = element_strides};
+    if (!map128 || (uintptr_t)map128 % EMU_TENSOR_MAP_ALIGN != 0 || !request_fine(&request))
+        return 1;
+    uint64_t words[WORDS] = {[WORD_MAGIC] = magic, [WORD_ADDRESS] = address};
+    words[WORD_KIND] = byte_at((uint64_t)type, 0) | byte_at(rank, 1) | byte_at((uint64_t)interleave, 2) |
+                       byte_at((uint64_t)swizzle, 3) | byte_at((uint64_t)oob_fill, 4);
+    for (uint32_t i = 0; i < rank; i++) {
+        const bool ignored = i == 0 && interleave == EMU_MAP_INTERLEAVE_NONE;
+        words[WORD_DIMS + i] = dims[i];
+        if (i > 0)
+            words[WORD_STRIDES + i - 1] = strides[i - 1];
+        words[WORD_BOX] |= byte_at(box[i] - 1, (int)i);
+        words[WORD_STEPS] |= byte_at(ignored ? 1 : element_strides[i], (int)i);
+    }
+    words[WORD_CHECK] = check_of(words);
+    memcpy(map128, words, sizeof(words));
+    return 0;
+}
