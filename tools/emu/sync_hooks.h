@@ -15,4 +15,8 @@ void emu_sync_acquire(struct emu_warp *warp, uint64_t address);
  * release pattern, and a fence behind such a read an acquire pattern. touch: enum emu_touch. After the access. */
 void emu_sync_relaxed(struct emu_warp *warp, uint64_t address, int touch);
 
+/* A fence at any scope. kinds: EMU_FENCE_*. */
+enum { EMU_FENCE_RELEASE = 1, EMU_FENCE_ACQUIRE = 2 };
+void emu_sync_fence(struct emu_warp *warp, int kinds);
+
 #endif

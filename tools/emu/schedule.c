@@ -1,0 +1,449 @@
+/* Runs a cluster: picks a warp or an operation in flight, by the schedule, until nothing is left.
+ *
+ * Actors are the warps and, of each warp, its four queues of operations. eager: operations happen when they are issued,
+ * warps run until they wait. lazy: operations happen when something waits for them or nothing else can run. random:
+ * any actor, for a random while. starve: as random, but one actor, by the seed, only when nothing else can. pct:
+ * the actor of highest priority; priorities are random, and a few times the running one drops to the lowest
+ * (Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", 2010). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+enum {
+    LONG_QUANTUM = 1 << 16,
+    ACTORS_A_WARP = 1 + EMU_QUEUES,
+    PCT_CHANGES = 3,
+    PCT_STEPS = 4096,
+    IDLE_LIMIT = 1 << 20 /* yields without an event: nobody will end this wait */
+};
+static const uint64_t instr_limit = (uint64_t)1 << 34;
+
+/* ---- Groups of lanes ---- */
+
+static void remove_group(struct emu_warp *warp, int index)
+{
+    warp->groups[index] = warp->groups[--warp->group_count];
+}
+
+/* Lanes that already wait at a barrier stay apart from those that have yet to arrive. */
+static bool may_merge(const struct emu_group *a)
+{
+    return !a->blocked || a->wait.kind == EMU_WAIT_LANES || a->wait.kind == EMU_WAIT_MBARRIER;
+}
+
+static void merge_groups(struct emu_warp *warp)
+{
+    for (int a = 0; a < warp->group_count; a++)
+        for (int b = warp->group_count - 1; b > a; b--)
+            if (warp->groups[a].pc == warp->groups[b].pc && may_merge(&warp->groups[a]) &&
+                may_merge(&warp->groups[b])) {
+                warp->groups[a].mask |= warp->groups[b].mask;
+                warp->groups[a].blocked = warp->groups[a].yielded = false;
+                warp->groups[a].wait = (struct emu_wait){0};
+                remove_group(warp, b);
+            }
+}
+
+/* The group that is furthest behind goes first, so that the others' lanes meet it. -1: none can run. */
+static int lowest_group(const struct emu_warp *warp, bool yielded_too)
+{
+    int best = -1;
+    for (int i = 0; i < warp->group_count; i++)
+        if (!warp->groups[i].blocked && (yielded_too || !warp->groups[i].yielded) &&
+            (best < 0 || warp->groups[i].pc < warp->groups[best].pc))
+            best = i;
+    return best;
+}
+
+/* Puts the group to run at groups[0]. */
+static bool select_group(struct emu_warp *warp)
+{
+    if (warp->group_count <= 1)
+        return warp->group_count == 1 && !warp->groups[0].blocked;
+    merge_groups(warp);
+    int best = lowest_group(warp, false);
+    if (best < 0)
+        best = lowest_group(warp, true);
+    if (best < 0)
+        return false;
+    const struct emu_group chosen = warp->groups[best];
+    warp->groups[best] = warp->groups[0];
+    warp->groups[0] = chosen;
+    return true;
+}
+
+/* ---- One instruction ---- */
+
+static void check_reads(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    const uint32_t checks = warp->cta->options->checks;
+    struct emu_warp_sync *sync = warp->sync;
+    for (int i = 0; i < instr->read_count; i++) {
+        const struct emu_row_use use = instr->reads[i];
+        const uint32_t *defined = use.row_class == EMU_ROW32   ? warp->def32
+                                  : use.row_class == EMU_ROW64 ? warp->def64
+                                                               : warp->defp;
+        if ((checks & EMU_CHECK_UNINITIALISED) && (defined[use.row] & mask) != mask) {
+            emu_find(warp, instr, __builtin_ctz(mask & ~defined[use.row]), EMU_UNINITIALISED,
+                     "a register is read that was never written");
+            ((uint32_t *)defined)[use.row] |= mask; /* once */
+        }
+        if (use.row_class != EMU_ROW32)
+            continue;
+        if (sync->in_flight && sync->in_flight_group[use.row])
+            emu_find(warp, instr, -1, EMU_REGISTER_IN_FLIGHT,
+                     "a register of a wgmma in flight is read: wgmma.wait_group is missing before this");
+        sync->touched[use.row / 64] |= (uint64_t)1 << (use.row % 64);
+    }
+}
+
+static void check_writes(struct emu_warp *warp, const struct emu_instr *instr)
+{
+    struct emu_warp_sync *sync = warp->sync;
+    for (int i = 0; sync->in_flight && i < instr->write_count; i++)
+        if (instr->writes[i].row_class == EMU_ROW32 && sync->in_flight_group[instr->writes[i].row])
+            emu_find(warp, instr, -1, EMU_REGISTER_IN_FLIGHT,
+                     "a register of a wgmma in flight is written: wgmma.wait_group is missing before this");
+}
+
+static void mark_writes(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask, bool wgmma)
+{
+    for (int i = 0; i < instr->write_count; i++) {
+        const struct emu_row_use use = instr->writes[i];
+        if (use.row_class == EMU_ROW32) {
+            warp->def32[use.row] |= mask;
+            if (!wgmma)
+                warp->sync->touched[use.row / 64] |= (uint64_t)1 << (use.row % 64);
+        } else if (use.row_class == EMU_ROW64)
+            warp->def64[use.row] |= mask;
+        else
+            warp->defp[use.row] |= mask;
+    }
+}
+
+/* wgmma looks after its own registers (emu_wgmma_rows). */
+static bool is_wgmma(const struct emu_instr *instr)
+{
+    return instr->text[0] == 'w';
+}
+
+static uint32_t guarded(const struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    if (instr->guard < 0 || instr->guard_by_exec)
+        return mask;
+    return mask & (instr->guard_negated ? ~warp->preds[instr->guard] : warp->preds[instr->guard]);
+}
+
+/* False when the warp cannot go on now. */
+static bool step(struct emu_warp *warp)
+{
+    const struct emu_kernel *kernel = warp->cta->launch->kernel;
+    struct emu_group *group = &warp->groups[0];
+    if (group->pc >= kernel->instr_count) {
+        emu_fault(warp, &kernel->instrs[kernel->instr_count - 1], -1, EMU_TRAP,
+                  "execution ran past the last instruction");
+        return false;
+    }
+    const struct emu_instr *instr = &kernel->instrs[group->pc];
+    const uint32_t mask = guarded(warp, instr, group->mask);
+    const bool wgmma = is_wgmma(instr);
+    warp->instr_executed++;
+    if (mask == 0 && !instr->guard_by_exec) {
+        group->pc++;
+        return true;
+    }
+    if (!wgmma) {
+        check_reads(warp, instr, mask);
+        check_writes(warp, instr);
+    }
+    const enum emu_action action = instr->exec(warp, instr, mask);
+    group = &warp->groups[0];
+    switch (action) {
+    case EMU_NEXT:
+    case EMU_YIELD:
+        mark_writes(warp, instr, mask, wgmma);
+        group->pc++;
+        group->wait = (struct emu_wait){0};
+        group->yielded = action == EMU_YIELD;
+        warp->cta->cluster->sync->idle_yields += group->yielded;
+        return !group->yielded;
+    case EMU_BRANCH:
+        if (group->mask == 0)
+            remove_group(warp, 0);
+        return true;
+    case EMU_BLOCKED:
+        group->blocked = true;
+        group->wait = warp->wait;
+        return true; /* another group may go on */
+    default:
+        warp->cta->cluster->sync->fault = true;
+        return false;
+    }
+}
+
+static void run_warp(struct emu_warp *warp, uint64_t quantum)
+{
+    const struct emu_cluster_sync *sync = warp->cta->cluster->sync;
+    for (uint64_t i = 0; i < quantum && !sync->fault; i++)
+        if (!select_group(warp) || !step(warp))
+            return;
+}
+
+/* ---- Actors ---- */
+
+struct actor {
+    struct emu_warp *warp;
+    int queue; /* -1: the warp itself */
+    int number;
+};
+
+struct scheduler {
+    struct emu_cluster *cluster;
+    enum emu_schedule schedule;
+    struct actor *actors; /* those that can act now */
+    int count;
+    int last;             /* number of the actor that acted last */
+    int victim;           /* starve */
+    uint64_t *priorities; /* pct */
+    uint64_t change_at[PCT_CHANGES];
+    uint64_t steps;
+};
+
+static bool can_run(const struct emu_warp *warp)
+{
+    for (int i = 0; i < warp->group_count; i++)
+        if (!warp->groups[i].blocked)
+            return true;
+    return false;
+}
+
+static void list_actors(struct scheduler *scheduler)
+{
+    scheduler->count = 0;
+    int number = 0;
+    for (int c = 0; c < scheduler->cluster->cta_count; c++)
+        for (int w = 0; w < scheduler->cluster->ctas[c].warp_count; w++) {
+            struct emu_warp *warp = &scheduler->cluster->ctas[c].warps[w];
+            if (can_run(warp))
+                scheduler->actors[scheduler->count++] = (struct actor){warp, -1, number};
+            for (int queue = 0; queue < EMU_QUEUES; queue++)
+                if (emu_async_pending(warp, queue))
+                    scheduler->actors[scheduler->count++] = (struct actor){warp, queue, number + 1 + queue};
+            number += ACTORS_A_WARP;
+        }
+}
+
+/* The next in turn after the last, warps before queues. */
+static int choose_in_turn(const struct scheduler *scheduler)
+{
+    int first[2] = {-1, -1}, after[2] = {-1, -1};
+    for (int i = 0; i < scheduler->count; i++) {
+        const int kind = scheduler->actors[i].queue >= 0;
+        if (first[kind] < 0)
+            first[kind] = i;
+        if (after[kind] < 0 && scheduler->actors[i].number > scheduler->last)
+            after[kind] = i;
+    }
+    const int kind = first[0] < 0;
+    return after[kind] >= 0 ? after[kind] : first[kind];
+}
+
+static int choose_random(struct scheduler *scheduler)
+{
+    const int choice = (int)(emu_random(&scheduler->cluster->random) % (uint64_t)scheduler->count);
+    if (scheduler->schedule != EMU_STARVE || scheduler->actors[choice].number != scheduler->victim)
+        return choice;
+    return (choice + 1) % scheduler->count;
+}
+
+static int choose_by_priority(struct scheduler *scheduler)
+{
+    int best = 0;
+    for (int i = 1; i < scheduler->count; i++)
+        if (scheduler->priorities[scheduler->actors[i].number] > scheduler->priorities[scheduler->actors[best].number])
+            best = i;
+    for (uint64_t i = 0; i < PCT_CHANGES; i++)
+        if (scheduler->steps == scheduler->change_at[i])
+            scheduler->priorities[scheduler->actors[best].number] = i;
+    /* A spinning warp must not keep the others out for ever. */
+    if (scheduler->actors[best].queue < 0 && scheduler->cluster->sync->idle_yields > 64)
+        return choose_random(scheduler);
+    return best;
+}
+
+static int choose(struct scheduler *scheduler)
+{
+    scheduler->steps++;
+    switch (scheduler->schedule) {
+    case EMU_RANDOM:
+    case EMU_STARVE:
+        return choose_random(scheduler);
+    case EMU_PCT:
+        return choose_by_priority(scheduler);
+    default:
+        return choose_in_turn(scheduler);
+    }
+}
+
+static uint64_t quantum_of(struct scheduler *scheduler)
+{
+    if (scheduler->schedule == EMU_EAGER || scheduler->schedule == EMU_LAZY)
+        return LONG_QUANTUM;
+    return 1 + emu_random(&scheduler->cluster->random) % 64;
+}
+
+static void act(struct scheduler *scheduler, const struct actor *actor)
+{
+    const bool whole = scheduler->schedule == EMU_EAGER || scheduler->schedule == EMU_LAZY;
+    scheduler->last = actor->number;
+    if (actor->queue < 0)
+        run_warp(actor->warp, quantum_of(scheduler));
+    else if (!emu_async_apply_head(actor->warp, actor->queue, whole,
+                                   whole ? 0 : emu_random(&scheduler->cluster->random) >> 1))
+        scheduler->cluster->sync->fault = true;
+}
+
+static bool scheduler_create(struct scheduler *scheduler, struct emu_cluster *cluster)
+{
+    const size_t actors = (size_t)(cluster->cta_count * cluster->ctas[0].warp_count * ACTORS_A_WARP);
+    *scheduler = (struct scheduler){.cluster = cluster, .schedule = cluster->options->schedule, .last = -1};
+    scheduler->actors = malloc(actors * sizeof(*scheduler->actors));
+    scheduler->priorities = malloc(actors * sizeof(*scheduler->priorities));
+    if (!scheduler->actors || !scheduler->priorities)
+        return false;
+    uint64_t state = cluster->random;
+    scheduler->victim = (int)(emu_random(&state) % actors);
+    for (size_t i = 0; i < actors; i++)
+        scheduler->priorities[i] = (emu_random(&state) >> 8) + PCT_CHANGES;
+    for (int i = 0; i < PCT_CHANGES; i++)
+        scheduler->change_at[i] = emu_random(&state) % PCT_STEPS;
+    return true;
+}
+
+/* ---- The end ---- */
+
+static const char *wait_text(const struct emu_wait *wait, char text[160])
+{
+    switch (wait->kind) {
+    case EMU_WAIT_NAMED_BARRIER:
+        snprintf(text, 160, "barrier %llu", (unsigned long long)wait->what);
+        break;
+    case EMU_WAIT_CLUSTER:
+        snprintf(text, 160, "barrier.cluster.wait");
+        break;
+    case EMU_WAIT_MBARRIER:
+        snprintf(text, 160, "the mbarrier at offset %llu of block rank %llu, phase of parity %u",
+                 (unsigned long long)(wait->what & ((1u << EMU_RANK_SHIFT) - 1)),
+                 (unsigned long long)((wait->what - emu_shared_window()) >> EMU_RANK_SHIFT), wait->parity);
+        break;
+    case EMU_WAIT_LANES:
+        snprintf(text, 160, "lanes 0x%08llx of its warp, of which 0x%08x are here", (unsigned long long)wait->what,
+                 wait->mask);
+        break;
+    case EMU_WAIT_REGISTERS:
+        snprintf(text, 160, "registers for setmaxnreg.inc %llu", (unsigned long long)wait->what);
+        break;
+    default:
+        snprintf(text, 160, "nothing that is known");
+    }
+    return text;
+}
+
+/* One finding a group, so that each has its line. */
+static void report_deadlock(struct emu_cluster *cluster)
+{
+    for (int c = 0; c < cluster->cta_count; c++)
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++) {
+            struct emu_warp *warp = &cluster->ctas[c].warps[w];
+            for (int g = 0; g < warp->group_count; g++) {
+                const struct emu_group *group = &warp->groups[g];
+                const struct emu_instr *instr = &cluster->launch->kernel->instrs[group->pc];
+                char text[160];
+                emu_find(warp, instr, -1, group->wait.kind == EMU_WAIT_LANES ? EMU_DIVERGENT : EMU_DEADLOCKED,
+                         "deadlock: warp %d, lanes 0x%08x, waits for %s", w, group->mask,
+                         wait_text(&group->wait, text));
+            }
+        }
+    cluster->sync->fault = true;
+    cluster->sync->fault_kind = EMU_DEADLOCKED;
+}
+
+static bool all_exited(const struct emu_cluster *cluster)
+{
+    for (int c = 0; c < cluster->cta_count; c++)
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++)
+            if (cluster->ctas[c].warps[w].group_count > 0)
+                return false;
+    return true;
+}
+
+/* ISA 9.7.19.5: all warps of a warpgroup execute the same setmaxnreg. */
+static void check_warpgroups(struct emu_cta *cta)
+{
+    for (int first = 0; first + 3 < cta->warp_count; first += 4)
+        for (int i = 1; i < 4; i++) {
+            struct emu_warp *a = &cta->warps[first], *b = &cta->warps[first + i];
+            if (a->sync->setmaxnreg_count != b->sync->setmaxnreg_count ||
+                a->sync->setmaxnreg_last != b->sync->setmaxnreg_last)
+                emu_find(b, &cta->launch->kernel->instrs[0], -1, EMU_BAD_REGISTERS,
+                         "warps %d and %d of a warpgroup executed different setmaxnreg (PTX lines %u and %u)", first,
+                         first + i, a->sync->setmaxnreg_last, b->sync->setmaxnreg_last);
+        }
+}
+
+static void finish(struct emu_cluster *cluster)
+{
+    for (int c = 0; c < cluster->cta_count; c++) {
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++)
+            emu_async_at_exit(&cluster->ctas[c].warps[w]);
+        check_warpgroups(&cluster->ctas[c]);
+    }
+}
+
+static uint64_t executed(const struct emu_cluster *cluster)
+{
+    uint64_t sum = 0;
+    for (int c = 0; c < cluster->cta_count; c++)
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++)
+            sum += cluster->ctas[c].warps[w].instr_executed;
+    return sum;
+}
+
+static bool is_stuck(struct scheduler *scheduler)
+{
+    struct emu_cluster *cluster = scheduler->cluster;
+    if (scheduler->count == 0 || cluster->sync->idle_yields > IDLE_LIMIT) {
+        report_deadlock(cluster);
+        return true;
+    }
+    if ((scheduler->steps & 0xfff) == 0 && executed(cluster) > instr_limit) {
+        struct emu_warp *warp = scheduler->actors[0].warp;
+        emu_fault(warp, &cluster->launch->kernel->instrs[0], -1, EMU_LIMIT, "2^34 instructions and no end");
+        return true;
+    }
+    return false;
+}
+
+void emu_cluster_run(struct emu_cluster *cluster)
+{
+    struct scheduler scheduler;
+    if (!scheduler_create(&scheduler, cluster))
+        cluster->sync->fault = true;
+    while (!cluster->sync->fault) {
+        list_actors(&scheduler);
+        if (all_exited(cluster) && scheduler.count == 0)
+            break;
+        if (is_stuck(&scheduler))
+            break;
+        const struct actor actor = scheduler.actors[choose(&scheduler)];
+        act(&scheduler, &actor);
+        if (all_exited(cluster))
+            break;
+    }
+    if (!cluster->sync->fault)
+        finish(cluster);
+    free(scheduler.actors);
+    free(scheduler.priorities);
+}

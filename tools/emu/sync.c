@@ -1,0 +1,450 @@
+/* Named barriers, cluster barriers and mbarriers: who has arrived, who may go on, and what each then knows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+/* ---- Knowledge ---- */
+
+void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to)
+{
+    struct emu_warp_sync *sync = warp->sync;
+    emu_clocks_join(to, sync->now);
+    if (!emu_clocks_own(&sync->now))
+        return;
+    const int agent = emu_agent(warp, EMU_AGENT_WARP);
+    sync->epoch++;
+    sync->now->v[agent] = sync->epoch;
+}
+
+void emu_warp_acquire(struct emu_warp *warp, const struct emu_clocks *from)
+{
+    emu_clocks_join(&warp->sync->now, from);
+}
+
+/* Makes room for what a barrier's next use will gather. */
+static bool fresh(struct emu_cluster *cluster, struct emu_clocks **clocks)
+{
+    emu_clocks_release(*clocks);
+    *clocks = emu_clocks_new(cluster->sync->agents);
+    return *clocks != NULL;
+}
+
+static bool gather(struct emu_cluster *cluster, struct emu_clocks **clocks)
+{
+    return *clocks || fresh(cluster, clocks);
+}
+
+bool emu_lanes_are_here(struct emu_warp *warp, uint32_t mask, uint32_t wanted)
+{
+    if ((wanted & warp->live & ~mask) == 0)
+        return true;
+    warp->wait = (struct emu_wait){EMU_WAIT_LANES, wanted & warp->live, 0, mask};
+    return false;
+}
+
+/* ---- Named barriers: PTX ISA 9.7.13.1 ---- */
+
+static uint32_t block_threads(const struct emu_cta *cta)
+{
+    const struct emu_launch *launch = cta->launch;
+    return launch->block[0] * launch->block[1] * launch->block[2];
+}
+
+/* Threads that will not come any more: they do not keep the others waiting at a barrier for all. */
+static uint32_t exited_threads(const struct emu_cta *cta)
+{
+    uint32_t live = 0;
+    for (int i = 0; i < cta->warp_count; i++)
+        if (cta->warps[i].live)
+            live += EMU_LANES;
+    const uint32_t all = (uint32_t)cta->warp_count * EMU_LANES;
+    return all - live;
+}
+
+static void release_warp(struct emu_warp *warp, uint32_t number, const struct emu_named_barrier *barrier)
+{
+    bool waited = false;
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        if (warp->sync->barrier_state[lane] == EMU_LANE_WAITING && warp->sync->barrier_number[lane] == number) {
+            warp->sync->barrier_state[lane] = EMU_LANE_RELEASED;
+            waited = true;
+        }
+    if (!waited)
+        return;
+    warp->sync->red_result = barrier->popc;
+    emu_warp_acquire(warp, barrier->arriving);
+}
+
+static void complete_named(struct emu_cta *cta, uint32_t number)
+{
+    struct emu_named_barrier *barrier = &cta->sync->named[number];
+    for (int i = 0; i < cta->warp_count; i++)
+        release_warp(&cta->warps[i], number, barrier);
+    emu_clocks_release(barrier->arriving);
+    *barrier = (struct emu_named_barrier){0};
+    emu_wake(cta->cluster, EMU_WAIT_NAMED_BARRIER);
+}
+
+static bool is_complete(const struct emu_cta *cta, const struct emu_named_barrier *barrier)
+{
+    const uint32_t all = (uint32_t)cta->warp_count * EMU_LANES;
+    const uint32_t gone = barrier->expected >= block_threads(cta) || barrier->expected >= all ? exited_threads(cta) : 0;
+    return barrier->arrived + gone >= barrier->expected;
+}
+
+static bool lanes_in_state(const struct emu_warp *warp, uint32_t mask, enum emu_lane_state state)
+{
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        if (mask >> lane & 1 && warp->sync->barrier_state[lane] != state)
+            return false;
+    return true;
+}
+
+static void set_state(struct emu_warp *warp, uint32_t mask, enum emu_lane_state state, uint32_t number)
+{
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        if (mask >> lane & 1) {
+            warp->sync->barrier_state[lane] = (uint8_t)state;
+            warp->sync->barrier_number[lane] = (uint8_t)number;
+        }
+}
+
+static bool check_use(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_named_barrier *barrier,
+                      uint32_t number, uint32_t threads, uint32_t count)
+{
+    if (barrier->expected != 0 && barrier->expected != threads) {
+        emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE,
+                  "barrier %u is used for %u threads here and for %u by those that came before (PTX line %u)", number,
+                  threads, barrier->expected, barrier->instr->line);
+        return false;
+    }
+    if (barrier->arrived + count > threads) {
+        emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE, "barrier %u: %u threads arrive, %u are expected", number,
+                  barrier->arrived + count, threads);
+        return false;
+    }
+    return true;
+}
+
+static bool arrive_named(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask, uint32_t number,
+                         uint32_t threads, uint32_t predicate)
+{
+    struct emu_cta *cta = warp->cta;
+    struct emu_named_barrier *barrier = &cta->sync->named[number];
+    const uint32_t count = instr->facts.aligned ? EMU_LANES : (uint32_t)__builtin_popcount(mask);
+    if (!check_use(warp, instr, barrier, number, threads, count) || !gather(cta->cluster, &barrier->arriving))
+        return false;
+    if (barrier->expected == 0)
+        barrier->instr = instr;
+    barrier->expected = threads;
+    barrier->arrived += count;
+    barrier->popc += (uint32_t)__builtin_popcount(predicate & mask);
+    emu_warp_release(warp, &barrier->arriving);
+    return true;
+}
+
+enum emu_action emu_named_barrier_arrive(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask,
+                                         uint32_t number, uint32_t threads, bool wait, uint32_t predicate)
+{
+    if (wait && lanes_in_state(warp, mask, EMU_LANE_RELEASED)) {
+        set_state(warp, mask, EMU_LANE_FREE, 0);
+        return EMU_NEXT;
+    }
+    warp->wait = (struct emu_wait){EMU_WAIT_NAMED_BARRIER, number, 0, mask};
+    if (wait && !lanes_in_state(warp, mask, EMU_LANE_FREE))
+        return EMU_BLOCKED;
+    if (!arrive_named(warp, instr, mask, number, threads, predicate))
+        return EMU_FAULT;
+    if (wait)
+        set_state(warp, mask, EMU_LANE_WAITING, number);
+    if (is_complete(warp->cta, &warp->cta->sync->named[number]))
+        complete_named(warp->cta, number);
+    if (!wait)
+        return EMU_NEXT;
+    if (!lanes_in_state(warp, mask, EMU_LANE_RELEASED))
+        return EMU_BLOCKED;
+    set_state(warp, mask, EMU_LANE_FREE, 0);
+    return EMU_NEXT;
+}
+
+/* ---- Cluster barrier: PTX ISA 9.7.13.3 ---- */
+
+static uint32_t cluster_threads(const struct emu_cluster *cluster)
+{
+    uint32_t live = 0;
+    for (int c = 0; c < cluster->cta_count; c++)
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++)
+            live += (uint32_t)__builtin_popcount(cluster->ctas[c].warps[w].live);
+    return live;
+}
+
+static void complete_cluster(struct emu_cluster *cluster)
+{
+    struct emu_cluster_sync *sync = cluster->sync;
+    emu_clocks_release(sync->completed);
+    sync->completed = sync->arriving;
+    sync->arriving = NULL;
+    sync->arrived = 0;
+    sync->phase++;
+    emu_wake(cluster, EMU_WAIT_CLUSTER);
+}
+
+enum emu_action emu_cluster_arrive(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask, bool release)
+{
+    struct emu_cluster *cluster = warp->cta->cluster;
+    struct emu_cluster_sync *sync = cluster->sync;
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        if (mask >> lane & 1) {
+            if (warp->sync->cluster_waits_for[lane] != 0)
+                return emu_fault(warp, instr, lane, EMU_BARRIER_MISUSE,
+                                 "barrier.cluster.arrive again without barrier.cluster.wait between");
+            warp->sync->cluster_waits_for[lane] = sync->phase + 1;
+        }
+    if (!gather(cluster, &sync->arriving))
+        return EMU_FAULT;
+    if (release)
+        emu_warp_release(warp, &sync->arriving);
+    sync->arrived += (uint32_t)__builtin_popcount(mask);
+    if (sync->arrived >= cluster_threads(cluster))
+        complete_cluster(cluster);
+    return EMU_NEXT;
+}
+
+enum emu_action emu_cluster_wait(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    struct emu_cluster_sync *sync = warp->cta->cluster->sync;
+    for (int lane = 0; lane < EMU_LANES; lane++) {
+        if (!(mask >> lane & 1))
+            continue;
+        if (warp->sync->cluster_waits_for[lane] == 0)
+            return emu_fault(warp, instr, lane, EMU_BARRIER_MISUSE,
+                             "barrier.cluster.wait without barrier.cluster.arrive before it");
+        if (sync->phase < warp->sync->cluster_waits_for[lane]) {
+            warp->wait = (struct emu_wait){EMU_WAIT_CLUSTER, 0, 0, mask};
+            return EMU_BLOCKED;
+        }
+    }
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        if (mask >> lane & 1)
+            warp->sync->cluster_waits_for[lane] = 0;
+    if (sync->completed)
+        emu_warp_acquire(warp, sync->completed);
+    return EMU_NEXT;
+}
+
+void emu_lanes_exit(struct emu_warp *warp, uint32_t mask)
+{
+    struct emu_cta *cta = warp->cta;
+    struct emu_cluster *cluster = cta->cluster;
+    (void)mask;
+    emu_wake(cluster, EMU_WAIT_LANES);
+    for (uint32_t number = 0; number < EMU_NAMED_BARRIERS; number++) {
+        const struct emu_named_barrier *barrier = &cta->sync->named[number];
+        if (barrier->expected != 0 && is_complete(cta, barrier))
+            complete_named(cta, number);
+    }
+    if (cluster->sync->arrived != 0 && cluster->sync->arrived >= cluster_threads(cluster))
+        complete_cluster(cluster);
+}
+
+/* ---- mbarriers: PTX ISA 9.7.13.15 ---- */
+
+static struct emu_mbarrier *find(struct emu_cta *cta, uint32_t offset)
+{
+    for (uint32_t i = 0; i < cta->sync->mbarrier_count; i++)
+        if (cta->sync->mbarriers[i].offset == offset)
+            return &cta->sync->mbarriers[i];
+    return NULL;
+}
+
+struct emu_mbarrier *emu_mbarrier_at(struct emu_warp *warp, const struct emu_access *access, int lane,
+                                     enum emu_space space, uint64_t address, struct emu_cta **cta)
+{
+    uint32_t offset;
+    /* The object itself is touched as by an atomic: its initialisation must have happened before. */
+    struct emu_access touch = *access;
+    touch.atomic = true;
+    touch.async_proxy = false;
+    if (!emu_touch(warp, &touch, lane, space, address, 8, 8, EMU_READ) ||
+        !emu_shared_locate(warp, space, address, cta, &offset))
+        return NULL;
+    struct emu_mbarrier *mbarrier = find(*cta, offset);
+    if (!mbarrier)
+        emu_fault(warp, access->instr, lane, EMU_BARRIER_MISUSE,
+                  "shared memory at offset %u holds no mbarrier: mbarrier.init is missing before this", offset);
+    return mbarrier;
+}
+
+static struct emu_mbarrier *new_mbarrier(struct emu_cta *cta)
+{
+    struct emu_cta_sync *sync = cta->sync;
+    struct emu_mbarrier *free_one = find(cta, 0);
+    if (free_one)
+        return free_one;
+    if (sync->mbarrier_count == sync->mbarrier_capacity) {
+        const uint32_t capacity = sync->mbarrier_capacity ? 2 * sync->mbarrier_capacity : 16;
+        struct emu_mbarrier *more = realloc(sync->mbarriers, capacity * sizeof(*more));
+        if (!more)
+            return NULL;
+        sync->mbarriers = more;
+        sync->mbarrier_capacity = capacity;
+    }
+    return &sync->mbarriers[sync->mbarrier_count++];
+}
+
+static bool in_use(const struct emu_mbarrier *mbarrier)
+{
+    return mbarrier->pending != (int32_t)mbarrier->expected || mbarrier->tx != 0;
+}
+
+bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int lane, uint64_t address, uint32_t count)
+{
+    const struct emu_access access = emu_access_of(warp, instr, false);
+    struct emu_cta *cta;
+    uint32_t offset;
+    if (count == 0 || count > (1u << 20) - 1)
+        return emu_fault(warp, instr, lane, EMU_BARRIER_MISUSE, "mbarrier.init for %u arrivals: 1 to 2^20 - 1", count),
+               false;
+    uint8_t *bytes = emu_touch(warp, &access, lane, EMU_SHARED_CTA, address, 8, 8, EMU_WRITE);
+    if (!bytes || !emu_shared_locate(warp, EMU_SHARED_CTA, address, &cta, &offset))
+        return false;
+    memset(bytes, 0, 8);
+    struct emu_mbarrier *mbarrier = find(cta, offset);
+    if (mbarrier && in_use(mbarrier))
+        return emu_fault(warp, instr, lane, EMU_BARRIER_MISUSE,
+                         "mbarrier.init of a barrier in use: %d arrivals and %lld bytes are pending", mbarrier->pending,
+                         (long long)mbarrier->tx),
+               false;
+    if (!mbarrier && !(mbarrier = new_mbarrier(cta)))
+        return emu_fault(warp, instr, lane, EMU_LIMIT, "no memory for an mbarrier"), false;
+    *mbarrier = (struct emu_mbarrier){
+        .offset = offset, .expected = count, .pending = (int32_t)count, .load_agent = -1, .init = instr};
+    return fresh(cta->cluster, &mbarrier->arriving);
+}
+
+static void forget(struct emu_mbarrier *mbarrier)
+{
+    emu_clocks_release(mbarrier->arriving);
+    emu_clocks_release(mbarrier->completed);
+    *mbarrier = (struct emu_mbarrier){0};
+}
+
+bool emu_mbarrier_inval(struct emu_warp *warp, const struct emu_instr *instr, int lane, uint64_t address)
+{
+    const struct emu_access access = emu_access_of(warp, instr, false);
+    struct emu_cta *cta;
+    struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, EMU_SHARED_CTA, address, &cta);
+    if (!mbarrier || !emu_touch(warp, &access, lane, EMU_SHARED_CTA, address, 8, 8, EMU_WRITE))
+        return false;
+    forget(mbarrier);
+    return true;
+}
+
+/* A waiter that was let go by the phase before and has not yet looked would now wait for ever (ISA 9.7.13.15.16: each
+ * phase must be seen before the next one's arrivals). */
+static void check_overrun(struct emu_cta *cta, const struct emu_mbarrier *mbarrier, struct emu_warp *by,
+                          const struct emu_instr *instr)
+{
+    struct emu_cluster *cluster = cta->cluster;
+    const uint64_t address = emu_shared_window() + ((uint64_t)cta->rank << EMU_RANK_SHIFT) + mbarrier->offset;
+    const uint32_t before = (mbarrier->phase + 1) & 1;
+    for (int c = 0; c < cluster->cta_count; c++)
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++) {
+            const struct emu_warp *warp = &cluster->ctas[c].warps[w];
+            for (int g = 0; g < warp->group_count; g++)
+                if (warp->groups[g].wait.kind == EMU_WAIT_MBARRIER && warp->groups[g].wait.what == address &&
+                    warp->groups[g].wait.parity == before)
+                    emu_find(by, instr, -1, EMU_BARRIER_MISUSE,
+                             "phase overrun: the mbarrier at offset %u completes a phase while warp %d has not yet "
+                             "seen the one before",
+                             mbarrier->offset, w);
+        }
+}
+
+static void settle(struct emu_cta *cta, struct emu_mbarrier *mbarrier, struct emu_warp *by,
+                   const struct emu_instr *instr)
+{
+    if (mbarrier->pending != 0 || mbarrier->tx != 0)
+        return;
+    if (cta->launch && (by->cta->options->checks & EMU_CHECK_BARRIERS))
+        check_overrun(cta, mbarrier, by, instr);
+    emu_clocks_release(mbarrier->completed);
+    mbarrier->completed = mbarrier->arriving;
+    mbarrier->arriving = emu_clocks_new(cta->cluster->sync->agents);
+    mbarrier->pending = (int32_t)mbarrier->expected;
+    mbarrier->phase++;
+    emu_wake(cta->cluster, EMU_WAIT_MBARRIER);
+}
+
+bool emu_mbarrier_arrive(struct emu_warp *warp, const struct emu_access *access, int lane, enum emu_space space,
+                         uint64_t address, uint32_t count, bool drop, const struct emu_clocks *clocks)
+{
+    struct emu_cta *cta;
+    struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, access, lane, space, address, &cta);
+    if (!mbarrier)
+        return false;
+    if ((int64_t)mbarrier->pending < (int64_t)count)
+        return emu_fault(warp, access->instr, lane, EMU_BARRIER_MISUSE,
+                         "over-arrival: %u arrive at the mbarrier at offset %u, %d are pending of %u", count,
+                         mbarrier->offset, mbarrier->pending, mbarrier->expected),
+               false;
+    mbarrier->pending -= (int32_t)count;
+    if (drop)
+        mbarrier->expected -= count;
+    if (clocks && mbarrier->arriving)
+        emu_clocks_join(&mbarrier->arriving, clocks);
+    settle(cta, mbarrier, warp, access->instr);
+    return true;
+}
+
+enum { MAX_TX = (1 << 20) - 1 };
+
+bool emu_mbarrier_expect(struct emu_warp *warp, const struct emu_access *access, int lane, enum emu_space space,
+                         uint64_t address, int64_t bytes)
+{
+    struct emu_cta *cta;
+    struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, access, lane, space, address, &cta);
+    if (!mbarrier)
+        return false;
+    mbarrier->tx += bytes;
+    if (mbarrier->tx > MAX_TX || mbarrier->tx < -MAX_TX)
+        return emu_fault(warp, access->instr, lane, EMU_BARRIER_MISUSE,
+                         "the mbarrier at offset %u has %lld bytes pending: the limit is 2^20 - 1", mbarrier->offset,
+                         (long long)mbarrier->tx),
+               false;
+    settle(cta, mbarrier, warp, access->instr);
+    return true;
+}
+
+/* Completion brings what the op knew when it was issued, and the op itself; by an implicit proxy fence its writes are
+ * visible to both proxies (facts/emulation.md 3.5). */
+bool emu_mbarrier_complete(struct emu_warp *warp, const struct emu_access *access, uint64_t address, uint32_t bytes)
+{
+    struct emu_cta *cta;
+    struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, access, -1, EMU_GENERIC, address, &cta);
+    if (!mbarrier)
+        return false;
+    if (mbarrier->arriving)
+        emu_clocks_learn(&mbarrier->arriving, access->agent, access->epoch, true);
+    mbarrier->tx -= bytes;
+    if (mbarrier->tx < -MAX_TX)
+        return emu_fault(warp, access->instr, -1, EMU_BARRIER_MISUSE,
+                         "the mbarrier at offset %u got %lld bytes more than expected", mbarrier->offset,
+                         (long long)-mbarrier->tx),
+               false;
+    settle(cta, mbarrier, warp, access->instr);
+    return true;
+}
+
+void emu_cta_sync_free(struct emu_cta *cta)
+{
+    struct emu_cta_sync *sync = cta->sync;
+    for (uint32_t i = 0; i < sync->mbarrier_count; i++)
+        forget(&sync->mbarriers[i]);
+    for (int i = 0; i < EMU_NAMED_BARRIERS; i++)
+        emu_clocks_release(sync->named[i].arriving);
+    memset(sync->named, 0, sizeof(sync->named));
+    sync->mbarrier_count = 0;
+    sync->load_agents = 0;
+}
