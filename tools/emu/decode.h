@@ -1,0 +1,36 @@
+/* Shared by the files of the decoder alone. */
+#ifndef EMU_DECODE_H
+#define EMU_DECODE_H
+
+#include "match.h"
+#include "syntax.h"
+
+/* Lays out .global and .const variables and fills them. False with a reason. */
+bool emu_layout_module(struct emu_syntax *syntax, struct emu_module *module, char *why);
+/* Lays out what a kernel uses: parameters, shared and local variables. `number` tells the kernel from others. */
+bool emu_layout_kernel(struct emu_syntax *syntax, const struct emu_syntax_kernel *from, uint32_t number,
+                       struct emu_kernel *kernel, char *why);
+
+/* Makes the module's kernels; the rows of the opcode table come from the matcher. */
+bool emu_decode_kernels(struct emu_syntax *syntax, const struct emu_matcher *matcher, struct emu_module *module,
+                        char *why);
+
+/* All row uses of a kernel, as they stand in its instructions. */
+struct emu_uses {
+    struct emu_row_use *items;
+    size_t count;
+};
+
+/* Replaces virtual registers by rows, everywhere in the kernel, and counts the rows. */
+bool emu_assign_rows(struct emu_kernel *kernel, const struct emu_register *registers, size_t register_count,
+                     const struct emu_uses *uses, size_t pool_count, char *why);
+
+/* The internal rows of calls (call.c); NULL when nothing of that name can be called. */
+const struct emu_row *emu_call_row(const char *function);
+extern const struct emu_row emu_call_result_row;
+
+/* emu_module_load with a table of one's own. */
+struct emu_module *emu_module_load_rows(const char *text, size_t size, const struct emu_row_list *const *lists,
+                                        size_t list_count, char why[512]);
+
+#endif
