@@ -245,6 +245,10 @@ static void describe_global(struct emu_warp *warp, uint64_t address, size_t size
         snprintf(text, room, "a null pointer");
         return;
     }
+    if (address - emu_shared_window() < 2 * (uint64_t)EMU_WINDOW_BYTES) {
+        snprintf(text, room, "a generic address of shared or local memory, not of global memory");
+        return;
+    }
     if (!allocation_below(warp->cta->cluster->memory, address, &below)) {
         snprintf(text, room, "below every allocation");
         return;
