@@ -1,0 +1,11 @@
+# Memory, its instructions and atomics, on a machine without engine, reader and race checker.
+find_library(CMOCKA_LIBRARY cmocka REQUIRED)
+set(memory_sources type.c memory.c memory_lanes.c memory_ops.c address_ops.c atomics.c)
+list(TRANSFORM memory_sources PREPEND ${PROJECT_SOURCE_DIR}/tools/emu/)
+foreach(name test_memory test_memory_ops test_atomics)
+  add_executable(emu_${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c ${CMAKE_CURRENT_LIST_DIR}/machine.c ${memory_sources})
+  target_include_directories(emu_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools/emu ${CMAKE_CURRENT_LIST_DIR})
+  target_link_libraries(emu_${name} PRIVATE ${CMOCKA_LIBRARY} Threads::Threads m)
+  string(REPLACE test_ "" short ${name})
+  add_test(NAME emu.${short} COMMAND emu_${name})
+endforeach()
