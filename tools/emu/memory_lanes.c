@@ -27,40 +27,39 @@ void emu_lane_addresses(struct emu_warp *warp, const struct emu_operand *operand
     }
 }
 
-/* What all active lanes have in common; lanes outside the mask count as the first active one. */
-struct spread {
-    uint64_t lowest, highest, low_bits;
-    bool contiguous; /* over all 32 lanes */
-};
-
-static struct spread spread_of(uint64_t address[EMU_LANES], uint32_t mask, uint32_t size)
+/* Lanes outside the mask count as the first active one, so that the loops below need no mask. */
+static void fill_inactive(uint64_t address[EMU_LANES], uint32_t mask)
 {
-    struct spread spread = {UINT64_MAX, 0, 0, false};
-    if (mask != EMU_ALL_LANES) {
-        uint64_t first = address[emu_first_lane(mask)];
-        for (int lane = 0; lane < EMU_LANES; lane++) {
-            address[lane] = mask >> lane & 1u ? address[lane] : first;
-        }
+    uint64_t first = address[emu_first_lane(mask)];
+    for (uint32_t rest = ~mask; rest != 0; rest &= rest - 1) {
+        address[emu_first_lane(rest)] = first;
     }
-    uint64_t differ = 0;
-    for (int lane = 0; lane < EMU_LANES; lane++) {
-        uint64_t one = address[lane];
-        spread.lowest = one < spread.lowest ? one : spread.lowest;
-        spread.highest = one > spread.highest ? one : spread.highest;
-        spread.low_bits |= one;
-        differ |= one - address[0] - (uint64_t)lane * size;
-    }
-    spread.contiguous = differ == 0 && mask == EMU_ALL_LANES;
-    return spread;
 }
 
 /* ---- The usual case: one region holds every lane ---- */
 
-static void hosts_in(const struct emu_region *region, struct emu_lanes *lanes)
+/* Host bytes of all lanes; true when all of them lie in the region, aligned. Without branches, for the vector unit:
+ * the sign bit of `outside` collects offsets below 0 (huge) and above the last that fits. */
+static bool hosts_in(const struct emu_region *region, uint32_t size, struct emu_lanes *lanes)
 {
+    const uint64_t low = region->low, last = region->high - low - size, start = lanes->address[0];
+    const uint64_t host = (uint64_t)(uintptr_t)region->host, stride = region->lane_stride;
+    uint64_t outside = 0, low_bits = 0, differ = 0, expected = start;
     for (int lane = 0; lane < EMU_LANES; lane++) {
-        lanes->host[lane] = emu_region_host(region, lane, lanes->address[lane]);
+        uint64_t address = lanes->address[lane], offset = address - low;
+        outside |= offset | (last - offset);
+        low_bits |= address;
+        differ |= address ^ expected;
+        expected += size;
+        lanes->host[lane] = (uint8_t *)(uintptr_t)(host + offset);
     }
+    if (stride != 0) {
+        for (int lane = 0; lane < EMU_LANES; lane++) {
+            lanes->host[lane] += (uint64_t)lane * stride;
+        }
+    }
+    lanes->contiguous = differ == 0 && stride == 0;
+    return outside >> 63 == 0 && (low_bits & (size - 1)) == 0;
 }
 
 /* Records neighbouring lanes with consecutive addresses, or with one address, as one access. */
@@ -95,14 +94,17 @@ static struct emu_access access_of(struct emu_warp *warp, const struct emu_instr
     return (struct emu_access){.warp = warp, .instr = instr, .atomic = strong};
 }
 
-static bool touch_together(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape,
-                           uint32_t mask, const struct emu_region *region, struct emu_lanes *lanes)
+static bool record_together(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape,
+                            uint32_t mask, const struct emu_region *region, struct emu_lanes *lanes)
 {
-    hosts_in(region, lanes);
     if (warp->cta->options->checks == 0 || shape->touch == 0) {
         return true;
     }
     struct emu_access access = access_of(warp, instr, shape->strong);
+    if (lanes->contiguous) {
+        return emu_region_record(region, &access, 0, lanes->address[0], (size_t)shape->size * EMU_LANES, shape->size,
+                                 shape->touch);
+    }
     return record_runs(region, &access, shape, mask, lanes->address);
 }
 
@@ -127,13 +129,13 @@ bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const
                      struct emu_lanes *lanes)
 {
     struct emu_region region;
-    struct spread spread = spread_of(lanes->address, mask, shape->size);
-    bool together = emu_region_find(warp, shape->space, spread.lowest, &region) && spread.highest < region.high &&
-                    shape->size <= region.high - spread.highest;
-    bool allowed = spread.low_bits % shape->size == 0 && !(region.read_only && (shape->touch & EMU_WRITE));
-    lanes->contiguous = together && spread.contiguous && region.lane_stride == 0;
-    if (together && allowed) {
-        return touch_together(warp, instr, shape, mask, &region, lanes);
+    if (mask != EMU_ALL_LANES) {
+        fill_inactive(lanes->address, mask);
     }
+    bool found = emu_region_find(warp, shape->space, lanes->address[0], &region);
+    if (found && hosts_in(&region, shape->size, lanes) && !(region.read_only && (shape->touch & EMU_WRITE))) {
+        return record_together(warp, instr, shape, mask, &region, lanes);
+    }
+    lanes->contiguous = false;
     return touch_each(warp, instr, shape, mask, lanes);
 }

@@ -7,7 +7,7 @@
 struct emu_lanes {
     uint64_t address[EMU_LANES];
     uint8_t *host[EMU_LANES]; /* of the lanes in the mask */
-    bool contiguous;          /* all 32 lanes, each `size` bytes behind the one before, in host memory too */
+    bool contiguous;          /* 32 lanes, each `size` bytes behind the one before, in host memory too */
 };
 
 /* How an instruction accesses memory; bind works it out (ld, st, atom, red). */
@@ -21,7 +21,8 @@ struct emu_shape {
 /* The addresses of an EMU_OP_ADDRESS in all lanes. */
 void emu_lane_addresses(struct emu_warp *warp, const struct emu_operand *operand, uint64_t address[EMU_LANES]);
 
-/* Checks and records the access of the lanes in `mask` at lanes->address; fills in lanes->host. False after a fault. */
+/* Checks and records the access of the lanes in `mask` at lanes->address; fills in lanes->host, and the addresses of
+ * the other lanes with one of theirs. False after a fault. */
 bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape, uint32_t mask,
                      struct emu_lanes *lanes);
 
