@@ -223,7 +223,7 @@ static const struct emu_row rows[] = {
     {"membar.[cta,gl,sys]", "", bind_fence, "9.7.13.4"},
     {"fence.{sc,acq_rel,acquire,release}.[cta,cluster,gpu,sys]", "", bind_fence, "9.7.13.4"},
     {"fence.mbarrier_init.release.cluster", "", bind_fence, "9.7.13.4"},
-    {"fence.proxy.[async,async.global,async.shared::cta,async.shared::cluster]", "", bind_fence_async, "9.7.13.4"},
+    {"fence.proxy.async.{global,shared::cta,shared::cluster}", "", bind_fence_async, "9.7.13.4"},
     {"fence.proxy.alias", "", bind_fence, "9.7.13.4"},
     {"elect.sync", "ds", bind_elect, "9.7.13.14"},
 
