@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 /* The machine that a function without an argument for it means; one a thread. */
 static _Thread_local struct machine *running;
 
-static bool row_done[128];
+static atomic_bool row_done[128];
 
 /* ---- Stand-ins for the engine ---- */
 

@@ -453,7 +453,7 @@ static bool bind_st(const struct emu_bind *bind)
 #define TYPES ".{v2,v4,v8}.[b8,b16,b32,b64,b128,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64]"
 
 /* Atomics: the qualifiers in the ISA's order, and in those of Triton, libcu++ and the ISA's own examples, all of which
- * ptxas takes. */
+ * ptxas takes. No opcode fits two rows. */
 #define SEM "relaxed,acquire,release,acq_rel"
 #define OPS ".[and,or,xor,exch,add,inc,dec,min,max].{noftz}"
 #define OPS_TAIL ".{L2::cache_hint}.{v2,v4,v8}.[b32,b64,b128,u32,u64,s32,s64,f32,f64,f16,f16x2,bf16,bf16x2]"
@@ -461,8 +461,8 @@ static bool bind_st(const struct emu_bind *bind)
 #define CAS_TAIL ".[b16,b32,b64,b128,u32,u64,s32,s64]"
 #define ATOMIC_ROWS(name, ops, tail, operands, bind, isa)                                                              \
     {name ".{" SEM "}.{" SCOPE "}.{" SPACE_STRONG "}" ops tail, operands, bind, isa},                                  \
-        {name ".[" SPACE_STRONG "].{" SCOPE "}.{" SEM "}" ops tail, operands, bind, isa},                              \
-        {name ".[" SPACE_STRONG "].{" SEM "}.{" SCOPE "}" ops tail, operands, bind, isa},                              \
+        {name ".[" SPACE_STRONG "].[" SCOPE "].{" SEM "}" ops tail, operands, bind, isa},                              \
+        {name ".[" SPACE_STRONG "].[" SEM "].{" SCOPE "}" ops tail, operands, bind, isa},                              \
     {                                                                                                                  \
         name ops ".[" SEM "].{" SCOPE "}.{" SPACE_STRONG "}" tail, operands, bind, isa                                 \
     }
