@@ -250,7 +250,7 @@ struct softmax_state {
     float sum[2];       /* of 2^(logit - reference), this lane's columns */
 };
 
-/* Reads the query into shared memory. */
+/* Reads the query into shared memory. Each block's fence_proxy_async before its wgmma serves these copies too. */
 __device__ __forceinline__ void load_query(const work &w)
 {
     const u16 *query = (const u16 *)w.params.query + w.token * w.params.query_stride_token;
@@ -261,7 +261,6 @@ __device__ __forceinline__ void load_query(const work &w)
             cp_async_16(shared_address(w.memory.query[tile]) + swizzled(head, chunk),
                         query + head * w.params.query_stride_head + tile * TILE_COLUMNS + chunk * CHUNK_ELEMS, 16);
     cp_async_wait_all();
-    fence_proxy_async();
     named_barrier_sync(QUERY_READY, WARPGROUP);
 }
 

@@ -31,6 +31,21 @@ ALU_EXEC(mov_64)
     return EMU_NEXT;
 }
 
+/* A shared variable's address is the block's own: its rank in the cluster is part of it (EMU_RANK_SHIFT). */
+ALU_EXEC(mov_shared)
+{
+    uint64_t values[EMU_LANES];
+    ALU_EACH_LANE(i)
+    values[i] = (uint64_t)instr->operands[1].imm + ((uint64_t)warp->cta->rank << EMU_RANK_SHIFT);
+    alu_store_any(warp, &instr->operands[0], values, mask);
+    return EMU_NEXT;
+}
+
+static bool is_shared_variable(const struct emu_operand *operand)
+{
+    return operand->kind == EMU_OP_SYMBOL && (operand->space == EMU_SHARED_CTA || operand->space == EMU_SHARED_CLUSTER);
+}
+
 static uint64_t low_bits(uint64_t value, int bits)
 {
     return bits == 64 ? value : value & ((1ull << bits) - 1);
@@ -109,5 +124,8 @@ bool alu_bind_mov(const struct emu_bind *bind)
                check_vector(bind, from, type, false);
     }
     instr->exec = type == EMU_PRED ? mov_pred : bits == 16 ? mov_16 : bits == 32 ? mov_32 : mov_64;
+    if (is_shared_variable(from)) {
+        instr->exec = mov_shared;
+    }
     return ALU_FINISH(bind, type, type);
 }

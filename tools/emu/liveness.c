@@ -15,7 +15,7 @@
  * - A register that is written and never read still needs its row at that point.
  * - Results never share a row with sources of the same instruction, so that an instruction may write its first result
  *   before it has read its last source.
- * - wgmma reads and writes registers later on: its operands stay live until the wait (PTX ISA 9.7.15.7), or a reused
+ * - wgmma reads and writes registers later on: its matrices stay live until the wait (PTX ISA 9.7.15.7), or a reused
  *   row would be overwritten late, and checks of registers in flight would accuse the innocent.
  * - A register read before it is written is live from the kernel's start: the row's written-mark stays false for it. */
 #include "decode.h"
@@ -327,6 +327,14 @@ static uint32_t push_next(struct flow *flow, uint32_t number, uint32_t depth)
     return depth;
 }
 
+/* The matrices are in 32-bit registers; descriptors and the scale predicate are read when wgmma is issued. */
+static void extend_matrices(struct flow *flow, const struct emu_row_use *uses, int count, const struct range *reach)
+{
+    for (int i = 0; i < count; i++)
+        if (uses[i].row_class == EMU_ROW32)
+            extend(&flow->ranges[uses[i].row], reach->from, reach->to);
+}
+
 static void extend_to_wait(struct flow *flow, uint32_t pc)
 {
     const struct emu_instr *instr = &flow->kernel->instrs[pc];
@@ -340,10 +348,8 @@ static void extend_to_wait(struct flow *flow, uint32_t pc)
         if (reach_in_block(flow, flow->blocks[number].first, &reach))
             depth = push_next(flow, number, depth);
     }
-    for (int i = 0; i < instr->read_count; i++)
-        extend(&flow->ranges[instr->reads[i].row], reach.from, reach.to);
-    for (int i = 0; i < instr->write_count; i++)
-        extend(&flow->ranges[instr->writes[i].row], reach.from, reach.to);
+    extend_matrices(flow, instr->reads, instr->read_count, &reach);
+    extend_matrices(flow, instr->writes, instr->write_count, &reach);
 }
 
 static bool find_ranges(struct flow *flow)

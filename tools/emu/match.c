@@ -401,6 +401,9 @@ static bool check_pair(const struct emu_pattern *a, const struct emu_pattern *b,
 static bool check_itself(const struct emu_pattern *pattern, char *why)
 {
     struct meeting meeting = {.a = pattern, .b = pattern};
+    for (int i = 0; i < pattern->element_count; i++)
+        if (memchr(pattern->elements[i].choices.text, '.', pattern->elements[i].choices.size))
+            return fail(why, "the row \"%s\" has a dot in a choice, which no token has", pattern->row->pattern);
     run_meeting(&meeting);
     if (!meeting.differ[pattern->element_count][pattern->element_count])
         return true;

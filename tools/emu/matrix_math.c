@@ -171,7 +171,7 @@ static void step_double(float *acc, const struct emu_tile *tile, const float *b)
     for (int i = 0; i < 2 * EMU_LANES; i++) {
         double sum = (double)acc[i];
         for (int k = 0; k < tile->k; k++)
-            sum += (double)tile->a[k][0][i] * (double)b[k * tile->n + i % 4];
+            sum += (double)tile->a[k][i / EMU_LANES][i % EMU_LANES] * (double)b[k * tile->n + i % 4];
         acc[i] = (float)sum;
     }
 }

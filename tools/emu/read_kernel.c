@@ -7,7 +7,8 @@ enum { MAX_THREADS = 1024, MAX_STATEMENTS = 1 << 20, MAX_FILES = 1 << 16, MAX_PA
 
 /* ---- Debug information ---- */
 
-/* .loc 1 63 5, function_name $L__info_string0, inlined_at 1 106 5: the first place is the innermost (PTX ISA 11.5.4). */
+/* .loc 1 63 5, function_name $L__info_string0, inlined_at 1 106 5: the first place is the innermost (PTX ISA 11.5.4).
+ */
 bool emu_read_loc(struct emu_reader *reader)
 {
     struct emu_scanner *scan = &reader->scan;

@@ -20,8 +20,11 @@ bool emu_reader_space(const struct emu_scanner *scan, enum emu_space *space)
     static const struct {
         const char *name;
         enum emu_space space;
-    } spaces[] = {{".global", EMU_GLOBAL}, {".shared", EMU_SHARED_CTA}, {".const", EMU_CONST},
-                  {".local", EMU_LOCAL},   {".param", EMU_PARAM}};
+    } spaces[] = {{".global", EMU_GLOBAL},
+                  {".shared", EMU_SHARED_CTA},
+                  {".const", EMU_CONST},
+                  {".local", EMU_LOCAL},
+                  {".param", EMU_PARAM}};
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
         if (emu_scan_is_word(scan, spaces[i].name)) {
             *space = spaces[i].space;
@@ -52,7 +55,8 @@ static bool read_align(struct emu_reader *reader, uint32_t *align)
     return true;
 }
 
-/* .ptr .global .align 8: what a parameter points to. A promise to the compiler, nothing to execute (PTX ISA 5.1.6.3). */
+/* .ptr .global .align 8: what a parameter points to. A promise to the compiler, nothing to execute (PTX ISA 5.1.6.3).
+ */
 static bool read_pointee(struct emu_reader *reader)
 {
     enum emu_space space;

@@ -17,7 +17,8 @@ void *emu_reader_append(struct emu_reader *reader, void *items, size_t *count, s
         return NULL;
     }
     memcpy(items, &grown, sizeof grown);
-    return (char *)grown + (*count)++ * size;
+    void *added = (char *)grown + (*count)++ * size;
+    return memset(added, 0, size); /* a dropped statement may have stood there */
 }
 
 bool emu_reader_declare(struct emu_reader *reader, struct emu_span name, enum emu_symbol_kind kind, size_t index)

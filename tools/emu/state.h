@@ -148,6 +148,8 @@ void emu_wake(struct emu_cluster *cluster, enum emu_wait_kind kind);
 
 /* An arrival of this warp at something: shares what it knows and starts a new epoch. */
 void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to);
+/* fence.proxy.async of this warp; what it does next is a new epoch, which the fence does not cover. */
+void emu_warp_fence(struct emu_warp *warp);
 /* The warp learns what something knows. */
 void emu_warp_acquire(struct emu_warp *warp, const struct emu_clocks *from);
 

@@ -6,15 +6,25 @@
 
 /* ---- Knowledge ---- */
 
-void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to)
+static void begin_epoch(struct emu_warp *warp)
 {
     struct emu_warp_sync *sync = warp->sync;
-    emu_clocks_join(to, sync->now);
     if (!emu_clocks_own(&sync->now))
         return;
-    const int agent = emu_agent(warp, EMU_AGENT_WARP);
     sync->epoch++;
-    sync->now->v[agent] = sync->epoch;
+    sync->now->v[emu_agent(warp, EMU_AGENT_WARP)] = sync->epoch;
+}
+
+void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to)
+{
+    emu_clocks_join(to, warp->sync->now);
+    begin_epoch(warp);
+}
+
+void emu_warp_fence(struct emu_warp *warp)
+{
+    emu_clocks_fence(&warp->sync->now);
+    begin_epoch(warp);
 }
 
 void emu_warp_acquire(struct emu_warp *warp, const struct emu_clocks *from)

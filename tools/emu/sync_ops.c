@@ -146,7 +146,7 @@ static enum emu_action exec_fence_async(struct emu_warp *warp, const struct emu_
 {
     (void)instr;
     (void)mask;
-    emu_clocks_fence(&warp->sync->now);
+    emu_warp_fence(warp);
     return EMU_NEXT;
 }
 
