@@ -109,6 +109,9 @@ static void test_spaces(void **state)
     uint64_t param = emu_generic_address(machine.warp, EMU_PARAM, 16);
     assert_ptr_equal(touch(0, EMU_GENERIC, param, 8, 8, EMU_READ), machine.params + 16);
     assert_ptr_equal(touch(0, EMU_GLOBAL, param, 8, 8, EMU_READ), machine.params + 16);
+    machine.launch.params = machine.params + 1; /* wherever they lie */
+    assert_non_null(touch(0, EMU_GENERIC, param + 1, 8, 8, EMU_READ));
+    machine.launch.params = machine.params;
     assert_int_equal(machine.fault_count, 0);
 }
 

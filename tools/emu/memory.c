@@ -458,7 +458,9 @@ uint8_t *emu_touch(struct emu_warp *warp, const struct emu_access *access, int l
         emu_region_fault(warp, access->instr, lane, space, address, size, touch);
         return NULL;
     }
-    if (align > 1 && address % align != 0) {
+    /* The driver may keep a launch's parameters anywhere: what counts is the place among them. */
+    uint64_t place = region.space == EMU_PARAM ? address - region.low : address;
+    if (align > 1 && place % align != 0) {
         emu_alignment_fault(warp, access->instr, lane, space, address, align);
         return NULL;
     }
