@@ -164,8 +164,7 @@ static int begin(struct drv_stream *stream, int mode, struct drv_graph *graph, s
     struct drv_capture *capture = calloc(1, sizeof *capture);
     DRV_CHECK(capture != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     capture->graph = graph != NULL ? graph : drv_graph_new();
-    if (capture->graph == NULL ||
-        set_tail(&stream->tail, &stream->tail_count, needs, need_count) != DRV_CUDA_SUCCESS) {
+    if (capture->graph == NULL || set_tail(&stream->tail, &stream->tail_count, needs, need_count) != DRV_CUDA_SUCCESS) {
         if (capture->graph != graph)
             drv_graph_free(capture->graph);
         free(capture);

@@ -12,8 +12,9 @@ static int check_image(const void *image)
 {
     static const unsigned char fat_magic[4] = {0x50, 0xed, 0x55, 0xba};
     const char *text = image;
-    if (memcmp(image, "\x7f"
-                      "ELF",
+    if (memcmp(image,
+               "\x7f"
+               "ELF",
                4) == 0)
         return drv_log(DRV_CUDA_ERROR_NO_BINARY_FOR_GPU,
                        "the emulated device runs PTX: a cubin was given (--emit ptx, or the PTX that it was made of)");

@@ -365,7 +365,7 @@ struct drv_graph {
 struct drv_exec {
     struct drv_op *ops;     /* in an order that keeps the edges */
     struct drv_node **from; /* the node of each, to find it again; may be gone */
-    size_t *need_counts; /* edges of each, for updates */
+    size_t *need_counts;    /* edges of each, for updates */
     size_t count;
     uint64_t flags;
 };
