@@ -279,9 +279,9 @@ static void describe_shared(struct emu_warp *warp, enum emu_space space, uint64_
     } else {
         uint64_t have = warp->cta->cluster->ctas[rank].shared.size;
         snprintf(text, room,
-                 "offset %" PRIu64 " of shared memory of block rank %" PRIu64 ", up to %" PRIu64
-                 " bytes past its end (%" PRIu64 " bytes)",
-                 offset, rank, offset + size - have, have);
+                 "offset %" PRIu64 " of shared memory of block rank %" PRIu64 " (%" PRIu64
+                 " behind the system's part), up to %" PRIu64 " bytes past its end (%" PRIu64 " bytes)",
+                 offset, rank, offset - EMU_SHARED_RESERVED, offset + size - have, have);
     }
 }
 
@@ -389,8 +389,10 @@ static void report_unwritten(const struct emu_region *region, const struct writt
     int who = each != 0 && each < size && lane >= 0 ? lane + (int)((at - address) / each) : lane;
     if (region->space == EMU_SHARED_CLUSTER) {
         emu_find(access->warp, access->instr, who, EMU_UNINITIALISED,
-                 "%s reads shared memory of block rank %u at offset %" PRIu64 ": %zu of %zu bytes were never written",
-                 text_of(access->instr), region->cta->rank, at - written->start, missing < size ? missing : size, size);
+                 "%s reads shared memory of block rank %u at offset %" PRIu64 " (%" PRIu64
+                 " behind the system's part): %zu of %zu bytes were never written",
+                 text_of(access->instr), region->cta->rank, at - written->start,
+                 at - written->start - EMU_SHARED_RESERVED, missing < size ? missing : size, size);
         return;
     }
     emu_find(access->warp, access->instr, who, EMU_UNINITIALISED,
