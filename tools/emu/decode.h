@@ -29,6 +29,10 @@ bool emu_assign_rows(struct emu_kernel *kernel, const struct emu_register *regis
 const struct emu_row *emu_call_row(const char *function);
 extern const struct emu_row emu_call_result_row;
 
+/* The whole opcode table (module.c). */
+extern const struct emu_row_list *const emu_opcode_table[];
+extern const size_t emu_opcode_table_count;
+
 /* emu_module_load with a table of one's own. */
 struct emu_module *emu_module_load_rows(const char *text, size_t size, const struct emu_row_list *const *lists,
                                         size_t list_count, char why[512]);

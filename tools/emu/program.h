@@ -121,7 +121,8 @@ enum emu_operand_kind {
     EMU_OP_IMM, /* imm: the bits, sign-extended for integers (bits 0); bits 32 or 64: a 0f or 0d (decimal) literal's */
     EMU_OP_SPECIAL, /* imm: enum emu_special */
     EMU_OP_ADDRESS, /* [base + imm]: row of base (bits 32 or 64) or -1; imm holds displacement and symbol offset */
-    EMU_OP_SYMBOL,  /* a variable's address as a value: imm, of space `space` */
+    EMU_OP_SYMBOL,  /* a variable's address as a value: imm, of space `space`: absolute for global and const memory,
+                       an offset in its window or segment otherwise */
     EMU_OP_LABEL,   /* imm: pc */
     EMU_OP_VECTOR,  /* first, count: operands in the kernel's pool; tensor coordinates too */
     EMU_OP_TENSOR,  /* [map, {coordinates}]: row of the map's address, first and count of the coordinates */
@@ -142,7 +143,7 @@ struct emu_operand {
 
 /* A row that an instruction reads or writes, for the engine's checks. */
 enum emu_row_class { EMU_ROW32, EMU_ROW64, EMU_ROW_PRED };
-struct emu_row_use {
+struct emu_row_use { /* a result never has the row of another register that the instruction reads */
     uint8_t row_class;
     int32_t row;
 };
@@ -262,7 +263,7 @@ struct emu_kernel {
     const struct emu_param *params;
     uint32_t param_count;
     uint32_t param_bytes;
-    uint64_t static_shared_bytes; /* dynamic shared memory starts behind them, aligned */
+    uint64_t static_shared_bytes; /* behind EMU_SHARED_RESERVED; dynamic ones start behind them, aligned */
     uint64_t dynamic_align;
     uint64_t local_bytes;         /* a thread */
     uint32_t max_threads;         /* .maxntid; 0: not said */

@@ -1,0 +1,29 @@
+# Reader, matcher and decoder, with a small opcode table of their own (reader_rows.c); and the real table's patterns.
+set(emu_reader_sources arena type scan syntax reader read_variable read_init read_operand read_kernel match layout
+    liveness decode call load)
+list(TRANSFORM emu_reader_sources PREPEND ${PROJECT_SOURCE_DIR}/tools/emu/)
+list(TRANSFORM emu_reader_sources APPEND .c)
+add_library(emu_reader_parts STATIC ${emu_reader_sources} ${CMAKE_CURRENT_LIST_DIR}/reader_rows.c)
+target_include_directories(emu_reader_parts PUBLIC ${PROJECT_SOURCE_DIR}/tools/emu ${CMAKE_CURRENT_LIST_DIR})
+
+foreach(name reader match decode)
+  add_executable(emu_test_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c)
+  target_link_libraries(emu_test_${name} PRIVATE emu_reader_parts ${CMOCKA_LIBRARY})
+  add_test(NAME emu.${name} COMMAND emu_test_${name})
+endforeach()
+
+add_executable(fuzz-ptx ${CMAKE_CURRENT_LIST_DIR}/fuzz_ptx.c
+  $<$<NOT:$<BOOL:${SMLA_FUZZ}>>:${PROJECT_SOURCE_DIR}/tests/tools/replay_folders.c>)
+target_link_libraries(fuzz-ptx PRIVATE emu_reader_parts smla_tools_common)
+if(SMLA_FUZZ)
+  target_link_options(fuzz-ptx PRIVATE -fsanitize=fuzzer)
+else()
+  add_test(NAME emu.fuzz_ptx COMMAND fuzz-ptx ${CMAKE_CURRENT_LIST_DIR}/ptx_seeds)
+endif()
+
+# With every instruction file: no two rows of the whole table may fit the same instruction; and what loading takes.
+add_executable(emu_test_table ${CMAKE_CURRENT_LIST_DIR}/test_table.c)
+target_link_libraries(emu_test_table PRIVATE smla_emu ${CMOCKA_LIBRARY})
+add_test(NAME emu.table COMMAND emu_test_table)
+add_executable(emu_ptx_stats ${CMAKE_CURRENT_LIST_DIR}/ptx_stats.c)
+target_link_libraries(emu_ptx_stats PRIVATE smla_emu)
