@@ -221,7 +221,7 @@ static void test_uninitialised_global(void **state)
 
 static bool touch_warp(uint32_t mask, uint32_t size, struct emu_lanes *lanes)
 {
-    struct emu_shape shape = {EMU_GENERIC, size, EMU_READ, false};
+    struct emu_access_shape shape = {EMU_GENERIC, size, EMU_READ, false};
     struct emu_instr instr = {.text = "ld"};
     machine.shadow_count = 0;
     return emu_touch_lanes(machine.warp, &instr, &shape, mask, lanes);

@@ -325,7 +325,7 @@ bool emu_bind_prefetch(const struct emu_bind *bind)
 static enum emu_action discard(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
     struct emu_lanes lanes;
-    struct emu_shape shape = {EMU_GLOBAL, CACHE_LINE, EMU_WRITE, false};
+    struct emu_access_shape shape = {EMU_GLOBAL, CACHE_LINE, EMU_WRITE, false};
     shape.space = (enum emu_space)instr->facts.space;
     emu_lane_addresses(warp, &instr->operands[0], lanes.address);
     if (!emu_touch_lanes(warp, instr, &shape, mask, &lanes)) {
@@ -344,7 +344,7 @@ static enum emu_action discard(struct emu_warp *warp, const struct emu_instr *in
 static enum emu_action applypriority(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
     struct emu_lanes lanes;
-    struct emu_shape shape = {EMU_GLOBAL, CACHE_LINE, 0, false};
+    struct emu_access_shape shape = {EMU_GLOBAL, CACHE_LINE, 0, false};
     shape.space = (enum emu_space)instr->facts.space;
     emu_lane_addresses(warp, &instr->operands[0], lanes.address);
     return emu_touch_lanes(warp, instr, &shape, mask, &lanes) ? EMU_NEXT : EMU_FAULT;

@@ -336,10 +336,10 @@ static enum emu_action execute(struct emu_warp *warp, const struct emu_instr *in
     struct emu_lanes lanes;
     struct values values;
     struct places places = places_of(instr, reduction);
-    struct emu_shape shape = {.space = (enum emu_space)instr->facts.space,
-                              .size = (uint32_t)instr->facts.n * instr->facts.vector,
-                              .touch = touch_of(instr, &places),
-                              .strong = true};
+    struct emu_access_shape shape = {.space = (enum emu_space)instr->facts.space,
+                                     .size = (uint32_t)instr->facts.n * instr->facts.vector,
+                                     .touch = touch_of(instr, &places),
+                                     .strong = true};
     emu_lane_addresses(warp, places.address, lanes.address);
     if (!emu_touch_lanes(warp, instr, &shape, mask, &lanes)) {
         return EMU_FAULT;

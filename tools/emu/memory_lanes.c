@@ -63,8 +63,8 @@ static bool hosts_in(const struct emu_region *region, uint32_t size, struct emu_
 }
 
 /* Records neighbouring lanes with consecutive addresses, or with one address, as one access. */
-static bool record_runs(const struct emu_region *region, const struct emu_access *access, const struct emu_shape *shape,
-                        uint32_t mask, const uint64_t *address)
+static bool record_runs(const struct emu_region *region, const struct emu_access *access,
+                        const struct emu_access_shape *shape, uint32_t mask, const uint64_t *address)
 {
     while (mask != 0) {
         int first = emu_first_lane(mask), lane = first;
@@ -94,7 +94,7 @@ static struct emu_access access_of(struct emu_warp *warp, const struct emu_instr
     return (struct emu_access){.warp = warp, .instr = instr, .atomic = strong};
 }
 
-static bool record_together(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape,
+static bool record_together(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_access_shape *shape,
                             uint32_t mask, const struct emu_region *region, struct emu_lanes *lanes)
 {
     if (warp->cta->options->checks == 0 || shape->touch == 0) {
@@ -110,7 +110,7 @@ static bool record_together(struct emu_warp *warp, const struct emu_instr *instr
 
 /* ---- Otherwise: lane by lane ---- */
 
-static bool touch_each(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape,
+static bool touch_each(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_access_shape *shape,
                        uint32_t mask, struct emu_lanes *lanes)
 {
     struct emu_access access = access_of(warp, instr, shape->strong);
@@ -125,8 +125,8 @@ static bool touch_each(struct emu_warp *warp, const struct emu_instr *instr, con
     return true;
 }
 
-bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape, uint32_t mask,
-                     struct emu_lanes *lanes)
+bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_access_shape *shape,
+                     uint32_t mask, struct emu_lanes *lanes)
 {
     struct emu_region region;
     if (mask != EMU_ALL_LANES) {

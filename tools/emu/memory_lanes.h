@@ -11,7 +11,7 @@ struct emu_lanes {
 };
 
 /* How an instruction accesses memory; bind works it out (ld, st, atom, red). */
-struct emu_shape {
+struct emu_access_shape {
     enum emu_space space;
     uint32_t size; /* bytes a lane, vector included; also the alignment (ISA 6.4.1: naturally aligned) */
     int touch;     /* enum emu_touch */
@@ -23,8 +23,8 @@ void emu_lane_addresses(struct emu_warp *warp, const struct emu_operand *operand
 
 /* Checks and records the access of the lanes in `mask` at lanes->address; fills in lanes->host, and the addresses of
  * the other lanes with one of theirs. False after a fault. */
-bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_shape *shape, uint32_t mask,
-                     struct emu_lanes *lanes);
+bool emu_touch_lanes(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_access_shape *shape,
+                     uint32_t mask, struct emu_lanes *lanes);
 
 /* The lowest lane of a mask that is not 0. */
 static inline int emu_first_lane(uint32_t mask)

@@ -186,12 +186,12 @@ void emu_order_after(struct emu_warp *warp, const struct emu_instr *instr, const
 /* ---- Loads ---- */
 
 /* facts: space, vector, mode (enum emu_order), n (bytes of an element), wide (sign-extends). */
-static struct emu_shape shape_of(const struct emu_instr *instr, int touch)
+static struct emu_access_shape shape_of(const struct emu_instr *instr, int touch)
 {
-    return (struct emu_shape){.space = (enum emu_space)instr->facts.space,
-                              .size = (uint32_t)instr->facts.n * instr->facts.vector,
-                              .touch = touch,
-                              .strong = instr->facts.mode != EMU_WEAK};
+    return (struct emu_access_shape){.space = (enum emu_space)instr->facts.space,
+                                     .size = (uint32_t)instr->facts.n * instr->facts.vector,
+                                     .touch = touch,
+                                     .strong = instr->facts.mode != EMU_WEAK};
 }
 
 /* Element `from` bytes behind each lane's address. */
@@ -281,7 +281,7 @@ static void load_element(struct emu_warp *warp, const struct emu_instr *instr, c
 static enum emu_action ld(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
     struct emu_lanes lanes;
-    struct emu_shape shape = shape_of(instr, EMU_READ);
+    struct emu_access_shape shape = shape_of(instr, EMU_READ);
     emu_lane_addresses(warp, &instr->operands[1], lanes.address);
     if (!emu_touch_lanes(warp, instr, &shape, mask, &lanes)) {
         return EMU_FAULT;
@@ -357,7 +357,7 @@ static void store_element(struct emu_warp *warp, const struct emu_instr *instr, 
 static enum emu_action st(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
     struct emu_lanes lanes;
-    struct emu_shape shape = shape_of(instr, EMU_WRITE);
+    struct emu_access_shape shape = shape_of(instr, EMU_WRITE);
     emu_lane_addresses(warp, &instr->operands[0], lanes.address);
     if (!emu_touch_lanes(warp, instr, &shape, mask, &lanes)) {
         return EMU_FAULT;
