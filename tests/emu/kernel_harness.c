@@ -1,0 +1,237 @@
+#include "kernel_harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "compare.h"
+#include "prefill_params.h"
+
+enum { HEADS = 64, D = 512, NAN_BF16 = 0x7fff };
+
+/* ---- The kernel ---- */
+
+struct text {
+    char *bytes;
+    size_t size;
+};
+
+static int32_t keep(void *user, const void *bytes, size_t size)
+{
+    struct text *text = user;
+    text->bytes = malloc(size);
+    if (!text->bytes)
+        return 12; /* ENOMEM */
+    memcpy(text->bytes, bytes, size);
+    text->size = size;
+    return 0;
+}
+
+static bool fail_smla(char why[HARNESS_WHY])
+{
+    smla_error_info info = {.struct_size = sizeof(info)};
+    smla_last_error(&info);
+    snprintf(why, HARNESS_WHY, "%.500s", info.message);
+    return false;
+}
+
+bool harness_open(struct harness *harness, uint32_t op, char why[HARNESS_WHY])
+{
+    const smla_context_desc context_desc = {.struct_size = sizeof(context_desc), .cache_policy = SMLA_CACHE_OFF};
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = HEADS, .d_qk = D, .target = "90"};
+    smla_context *context = NULL;
+    struct text text = {0};
+    *harness = (struct harness){.op = op, .support = {.struct_size = sizeof(smla_support)}};
+    bool fine = smla_context_create(&context_desc, &context) == SMLA_OK &&
+                smla_query_support(context, &desc, &harness->support) == SMLA_OK &&
+                smla_generate(context, &desc, SMLA_EMIT_PTX, keep, &text) == SMLA_OK;
+    if (!fine)
+        fail_smla(why);
+    smla_context_destroy(context);
+    if (fine)
+        harness->module = emu_module_load(text.bytes, text.size, why);
+    free(text.bytes);
+    if (harness->module)
+        harness->kernel = &harness->module->kernels[0];
+    return harness->module != NULL;
+}
+
+void harness_close(struct harness *harness)
+{
+    if (harness->module)
+        emu_module_free(harness->module);
+    *harness = (struct harness){0};
+}
+
+/* ---- The call ---- */
+
+static uint32_t next(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u; /* Numerical Recipes' LCG */
+    return *state >> 8;
+}
+
+static float draw(uint32_t *state)
+{
+    float sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += (float)next(state) / (float)(1 << 24);
+    return (sum - 2.0f) * 1.7f;
+}
+
+static uint16_t *draw_rows(size_t count, uint32_t *state)
+{
+    uint16_t *rows = malloc(count * 2 + 1);
+    for (size_t i = 0; rows && i < count; i++)
+        rows[i] = bf16_from_float(draw(state));
+    return rows;
+}
+
+/* Odd rows of kv are NaN and stand only behind lengths and in no list. */
+static void draw_lists(struct harness_call *call, uint32_t *state)
+{
+    static const int32_t invalid[] = {-1, INT32_MIN, INT32_MAX, 1 << 20};
+    for (int64_t token = 0; token < call->s_q; token++) {
+        int32_t *list = call->indices + token * call->topk;
+        call->topk_length[token] = (int32_t)(call->topk - token * 37 % (call->topk + 1));
+        for (int64_t j = 0; j < call->topk; j++) {
+            list[j] = (int32_t)(2 * (next(state) % (uint32_t)(call->s_kv / 2)));
+            if (next(state) % 5 == 0 || token % 4 == 3)
+                list[j] = invalid[next(state) % 4];
+            if (j >= call->topk_length[token])
+                list[j] = 1;
+        }
+    }
+    for (int64_t row = 1; row < call->s_kv; row += 2)
+        for (int d = 0; d < D; d++)
+            call->kv[row * D + d] = NAN_BF16;
+}
+
+bool harness_call_make(struct harness_call *call, int64_t s_q, int64_t s_kv, int64_t topk)
+{
+    uint32_t state = 7;
+    *call = (struct harness_call){.s_q = s_q, .s_kv = s_kv, .topk = topk};
+    call->query = draw_rows((size_t)(s_q * HEADS * D), &state);
+    call->kv = draw_rows((size_t)(s_kv * D), &state);
+    call->indices = calloc((size_t)(s_q * topk) + 1, 4);
+    call->topk_length = calloc((size_t)s_q + 1, 4);
+    call->attn_sink = calloc(HEADS, 4);
+    if (!call->query || !call->kv || !call->indices || !call->topk_length || !call->attn_sink)
+        return false;
+    draw_lists(call, &state);
+    for (int head = 0; head < HEADS; head++)
+        call->attn_sink[head] = head == 3 ? INFINITY : head == 5 ? -INFINITY : draw(&state);
+    call->args = (smla_prefill_args){.struct_size = sizeof(call->args),
+                                     .s_q = s_q,
+                                     .s_kv = s_kv,
+                                     .topk = topk,
+                                     .sm_scale = 0.04419417f,
+                                     .query = call->query,
+                                     .kv = call->kv,
+                                     .indices = call->indices,
+                                     .topk_length = call->topk_length,
+                                     .attn_sink = call->attn_sink};
+    const smla_kernel_desc shape = {.struct_size = sizeof(shape), .op = SMLA_OP_PREFILL, .h_q = HEADS, .d_qk = D};
+    return reference_prefill(&shape, &call->args, &call->expected);
+}
+
+void harness_call_free(struct harness_call *call)
+{
+    free(call->query);
+    free(call->kv);
+    free(call->indices);
+    free(call->topk_length);
+    free(call->attn_sink);
+    reference_free(&call->expected);
+    *call = (struct harness_call){0};
+}
+
+/* ---- The launch ---- */
+
+static void *upload(struct emu_memory *memory, const void *bytes, size_t size, const char *what)
+{
+    const uint64_t address = emu_memory_alloc(memory, size, what);
+    memcpy((void *)(uintptr_t)address, bytes, size);
+    emu_memory_mark(memory, address, size);
+    return (void *)(uintptr_t)address;
+}
+
+static void *make_output(struct emu_memory *memory, size_t size, const char *what)
+{
+    void *bytes = (void *)(uintptr_t)emu_memory_alloc(memory, size, what);
+    memset(bytes, 0xff, size); /* NaN, as bf16 and float32 */
+    return bytes;
+}
+
+static struct smla_prefill_params make_params(struct emu_memory *memory, const struct harness_call *call,
+                                              size_t out_elem_bytes)
+{
+    const size_t rows = (size_t)call->s_q * HEADS;
+    return (struct smla_prefill_params){
+        .query = upload(memory, call->query, rows * D * 2, "query"),
+        .kv = upload(memory, call->kv, (size_t)call->s_kv * D * 2, "kv"),
+        .indices = upload(memory, call->indices, (size_t)(call->s_q * call->topk) * 4, "indices"),
+        .topk_length = upload(memory, call->topk_length, (size_t)call->s_q * 4, "topk_length"),
+        .attn_sink = upload(memory, call->attn_sink, HEADS * 4, "attn_sink"),
+        .out = make_output(memory, rows * D * out_elem_bytes, "out"),
+        .lse = make_output(memory, rows * 4, "lse"),
+        .max_logits = make_output(memory, rows * 4, "max_logits"),
+        .query_stride_token = HEADS * D,
+        .query_stride_head = D,
+        .kv_stride_token = D,
+        .indices_stride_token = call->topk,
+        .topk_length_stride = 1,
+        .out_stride_token = HEADS * D,
+        .out_stride_head = D,
+        .lse_stride_token = HEADS,
+        .max_logits_stride_token = HEADS,
+        .s_q = call->s_q,
+        .s_kv = (unsigned)call->s_kv,
+        .topk = (int)call->topk,
+        .sm_scale = call->args.sm_scale};
+}
+
+static double *widen_out(const void *out, size_t count, bool is_bf16)
+{
+    double *values = malloc(count * sizeof(*values));
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = is_bf16 ? (double)bf16_to_float(((const uint16_t *)out)[i]) : (double)((const float *)out)[i];
+    return values;
+}
+
+static bool is_right(const struct harness *harness, const struct harness_call *call,
+                     const struct smla_prefill_params *params)
+{
+    const int64_t rows = call->s_q * HEADS;
+    double *out = widen_out(params->out, (size_t)(rows * D), harness->op == SMLA_OP_PREFILL);
+    double *lse = widen_out(params->lse, (size_t)rows, false);
+    double *max_logits = widen_out(params->max_logits, (size_t)rows, false);
+    const bool right =
+        out && lse && max_logits && compare_out(out, call->expected.out, call->expected.out_abs, rows, D).pass &&
+        compare_log(lse, call->expected.lse, call->expected.logit_abs, rows, COMPARE_PREFILL).pass &&
+        compare_log(max_logits, call->expected.max_logits, call->expected.logit_abs, rows, COMPARE_PREFILL).pass;
+    free(out);
+    free(lse);
+    free(max_logits);
+    return right;
+}
+
+enum emu_result harness_run(const struct harness *harness, const struct harness_call *call,
+                            const struct emu_options *options, struct emu_report *report, bool *wrong)
+{
+    const bool reference = harness->op == SMLA_OP_PREFILL_REFERENCE;
+    struct emu_memory *memory = emu_memory_create();
+    const struct smla_prefill_params params = make_params(memory, call, reference ? 4 : 2);
+    struct emu_launch launch = {.kernel = harness->kernel,
+                                .params = (const uint8_t *)&params,
+                                .grid = {(uint32_t)call->s_q, reference ? HEADS : 1, 1},
+                                .block = {harness->support.threads, 1, 1},
+                                .shared_bytes = harness->support.shared_bytes,
+                                .sm_count = 132};
+    const enum emu_result result = emu_run(&launch, options, memory, report);
+    *wrong = !is_right(harness, call, &params);
+    emu_memory_destroy(memory);
+    return result;
+}

@@ -1,0 +1,42 @@
+/* smla's own kernels on the engine, without a driver: PTX by NVRTC, a call's arguments, a launch, a comparison with the
+ * CPU reference. */
+#ifndef EMU_TESTS_KERNEL_HARNESS_H
+#define EMU_TESTS_KERNEL_HARNESS_H
+
+#include "engine.h"
+#include "reference.h"
+#include "smla/smla.h"
+
+enum { HARNESS_WHY = 512 };
+
+/* A prefill call: host arrays, and what the reference makes of them. Small, with everything awkward in it: invalid
+ * entries, a length inside a block, a dead row, sinks of both infinities, keys behind invalid entries that are NaN. */
+struct harness_call {
+    int64_t s_q, s_kv, topk;
+    uint16_t *query, *kv;
+    int32_t *indices, *topk_length;
+    float *attn_sink;
+    smla_prefill_args args; /* host pointers */
+    struct reference_result expected;
+};
+
+struct harness {
+    struct emu_module *module;
+    const struct emu_kernel *kernel;
+    smla_support support;
+    uint32_t op;
+};
+
+/* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
+bool harness_open(struct harness *harness, uint32_t op, char why[HARNESS_WHY]);
+void harness_close(struct harness *harness);
+
+bool harness_call_make(struct harness_call *call, int64_t s_q, int64_t s_kv, int64_t topk);
+void harness_call_free(struct harness_call *call);
+
+/* Runs the call; outputs start as NaN. *wrong: the values are not within interface.md's bounds. The report is the
+ * caller's. */
+enum emu_result harness_run(const struct harness *harness, const struct harness_call *call,
+                            const struct emu_options *options, struct emu_report *report, bool *wrong);
+
+#endif

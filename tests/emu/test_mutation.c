@@ -1,0 +1,152 @@
+/* Deletes each wait, barrier and fence of smla's kernels in turn: the emulated device must notice every one, by a
+ * finding or by wrong values, and find nothing in the kernels as they are (test_kernels.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernel_harness.h"
+
+/* A mutant that behaves as the kernel does, and why. None is known: a survivor is a barrier too many, or a gap in the
+ * checks. */
+struct equivalent {
+    const char *kernel;
+    const char *opcode;
+    uint32_t source_line;
+    const char *reason;
+};
+static const struct equivalent equivalents[] = {
+    {"", "", 0, ""},
+};
+
+static const char *equivalent_reason(const char *kernel, const struct emu_instr *instr)
+{
+    for (size_t i = 0; i < sizeof(equivalents) / sizeof(equivalents[0]); i++)
+        if (strcmp(equivalents[i].kernel, kernel) == 0 && strcmp(equivalents[i].opcode, instr->text) == 0 &&
+            equivalents[i].source_line == instr->source_line)
+            return equivalents[i].reason;
+    return NULL;
+}
+
+/* ---- Mutants ---- */
+
+static enum emu_action do_nothing(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    (void)warp;
+    (void)instr;
+    (void)mask;
+    return EMU_NEXT;
+}
+
+/* try_wait that says at once that the phase is complete. */
+static enum emu_action do_not_wait(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    emu_store_pred(warp, &instr->operands[0], EMU_ALL_LANES, mask);
+    return EMU_NEXT;
+}
+
+static emu_exec_fn mutation_of(const struct emu_instr *instr)
+{
+    static const char *const deleted[] = {"bar.",          "barrier.",         "wgmma.wait", "wgmma.fence",
+                                          "fence.",        "cp.async.wait",    "membar.",    "mbarrier.arrive",
+                                          "mbarrier.init", "cp.async.mbarrier"};
+    if (strncmp(instr->text, "mbarrier.try_wait", 17) == 0 || strncmp(instr->text, "mbarrier.test_wait", 18) == 0)
+        return do_not_wait;
+    for (size_t i = 0; i < sizeof(deleted) / sizeof(deleted[0]); i++)
+        if (strncmp(instr->text, deleted[i], strlen(deleted[i])) == 0)
+            return do_nothing;
+    return NULL;
+}
+
+/* ---- Hunting ---- */
+
+static const struct {
+    enum emu_schedule schedule;
+    uint64_t seed;
+} hunts[] = {{EMU_EAGER, 1}, {EMU_LAZY, 1}, {EMU_RANDOM, 1}, {EMU_RANDOM, 2}, {EMU_STARVE, 3}, {EMU_PCT, 4}};
+
+static bool is_noticed(const struct harness *harness, const struct harness_call *call, char how[160])
+{
+    for (size_t i = 0; i < sizeof(hunts) / sizeof(hunts[0]); i++) {
+        const struct emu_options options = {.schedule = hunts[i].schedule,
+                                            .seed = hunts[i].seed,
+                                            .checks = EMU_CHECK_DEFAULT,
+                                            .threads = 1,
+                                            .max_findings = 3};
+        struct emu_report *report = emu_report_create();
+        bool wrong;
+        const enum emu_result result = harness_run(harness, call, &options, report, &wrong);
+        const bool noticed = result != EMU_OK || wrong;
+        if (noticed)
+            snprintf(how, 160, "%.150s", report->count ? report->findings[0].message : "wrong values");
+        emu_report_destroy(report);
+        if (noticed)
+            return true;
+    }
+    return false;
+}
+
+struct tally {
+    int mutants, noticed, equivalent;
+};
+
+static void try_mutant(const struct harness *harness, const struct harness_call *call, struct emu_instr *instr,
+                       struct tally *tally)
+{
+    const struct emu_instr original = *instr;
+    char how[160];
+    instr->exec = mutation_of(instr);
+    tally->mutants++;
+    const bool noticed = is_noticed(harness, call, how);
+    *instr = original;
+    const char *reason = equivalent_reason(harness->kernel->name, instr);
+    tally->noticed += noticed;
+    tally->equivalent += !noticed && reason != NULL;
+    print_message("%-8s %s:%u %s: %s\n",
+                  noticed  ? "noticed"
+                  : reason ? "same"
+                           : "SURVIVED",
+                  harness->module->files[instr->source_file], instr->source_line, instr->text,
+                  noticed  ? how
+                  : reason ? reason
+                           : "");
+}
+
+static void hunt(uint32_t op, int64_t topk, struct tally *tally)
+{
+    struct harness harness;
+    struct harness_call call;
+    char why[HARNESS_WHY];
+    if (!harness_open(&harness, op, why))
+        fail_msg("%s", why);
+    assert_true(harness_call_make(&call, 1, 600, topk));
+    for (uint32_t i = 0; i < harness.kernel->instr_count; i++)
+        if (mutation_of(&harness.kernel->instrs[i]))
+            try_mutant(&harness, &call, &harness.kernel->instrs[i], tally);
+    harness_call_free(&call);
+    harness_close(&harness);
+}
+
+static void every_deletion_is_noticed(void **state)
+{
+    struct tally tally = {0};
+    (void)state;
+    hunt(SMLA_OP_PREFILL, 300, &tally);
+    hunt(SMLA_OP_PREFILL_REFERENCE, 3, &tally);
+    print_message("%d mutants, %d noticed (%.0f %%), %d equivalent\n", tally.mutants, tally.noticed,
+                  100.0 * tally.noticed / tally.mutants, tally.equivalent);
+    assert_true(tally.mutants >= 20);
+    /* Issue 3 asks for 95 % of what is not equivalent. */
+    assert_int_equal(tally.noticed, tally.mutants - tally.equivalent);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_deletion_is_noticed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
