@@ -44,6 +44,8 @@ struct rt_cu_launch_config {
     X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                                                                      \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                                          \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                                              \
+    X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
+    X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
     X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)                                                                            \
     X(CU_GET_PROC_ADDRESS_SUCCESS, 0)                                                                                  \
     X(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1)                                                                         \

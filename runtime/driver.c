@@ -136,7 +136,9 @@ smla_status rt_driver_open(struct rt_driver *driver, const char *path)
             RT_DRIVER_FLOOR / 1000, RT_DRIVER_FLOOR % 1000 / 10);
     get_proc_address_fn get;
     memcpy(&get, &symbol, sizeof get);
-    return rt_driver_fill(driver, name, load_from_library, &get);
+    const smla_status status = rt_driver_fill(driver, name, load_from_library, &get);
+    driver->takes_ptx = dlsym(library, "smla_emu_version") != NULL;
+    return status;
 }
 
 smla_status rt_driver_check_process(const struct rt_driver *driver)

@@ -2,6 +2,7 @@
 #ifndef SMLA_RUNTIME_DRIVER_H
 #define SMLA_RUNTIME_DRIVER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "cuda_types.h"
@@ -16,6 +17,7 @@ struct rt_driver {
 #undef RT_DRIVER_MEMBER
     int version;    /* of the driver API: 1000 * major + 10 * minor */
     pid_t pid;      /* of the process that initialised it: CUDA does not survive a fork */
+    bool takes_ptx; /* the emulated device, which runs PTX and no cubin */
     char path[512]; /* as opened */
 };
 

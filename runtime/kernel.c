@@ -55,7 +55,8 @@ static smla_status load_bundle(smla_context *context, const struct rt_device *de
     smla_status status = rt_device_check(device, &bundle->spec, &bundle->plan);
 
     if (status == SMLA_OK)
-        status = rt_obtain(context, bundle, RT_KIND_CUBIN, device->driver->version / 1000, &image);
+        status = rt_obtain(context, bundle, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
+                           device->driver->version / 1000, &image);
     if (status == SMLA_OK)
         status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module);
     return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;

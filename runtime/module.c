@@ -1,9 +1,12 @@
 #include "module.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "clock.h"
 #include "error.h"
+
+enum { LOG_BYTES = 4096 };
 
 smla_status rt_modules_init(struct rt_modules *modules)
 {
@@ -52,16 +55,31 @@ static smla_status fail_load(const struct rt_device *device, const struct rt_mod
                           device->driver->version / 1000, device->driver->version % 1000 / 10);
 }
 
+/* PTX is compiled by the driver, which tells in a log what it did not like. */
+static rt_cu_result load_data(const struct rt_device *device, const struct rt_module *module, rt_cu_library *library,
+                              char log[LOG_BYTES])
+{
+    int options[] = {RT_CU_JIT_ERROR_LOG_BUFFER, RT_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)LOG_BYTES};
+    const bool ptx = module->image->info.key.kind == RT_KIND_PTX;
+
+    return device->driver->cuLibraryLoadData(library, module->image->payload, ptx ? options : NULL, ptx ? values : NULL,
+                                             ptx ? 2 : 0, NULL, NULL, 0);
+}
+
 static smla_status load_library(struct rt_modules *modules, const struct rt_device *device, struct rt_module *module)
 {
     rt_cu_library library = NULL;
+    char log[LOG_BYTES] = "";
 
     if (module->library)
         return SMLA_OK;
-    const rt_cu_result result =
-        device->driver->cuLibraryLoadData(&library, module->image->payload, NULL, NULL, 0, NULL, NULL, 0);
-    if (result != RT_CUDA_SUCCESS)
-        return fail_load(device, module, result, "cuLibraryLoadData");
+    const rt_cu_result result = load_data(device, module, &library, log);
+    if (result != RT_CUDA_SUCCESS) {
+        const smla_status status = fail_load(device, module, result, "cuLibraryLoadData");
+        rt_fail_log(log, strlen(log));
+        return status;
+    }
     module->library = library;
     rt_count(&modules->loaded, 1);
     return SMLA_OK;
