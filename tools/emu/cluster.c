@@ -150,7 +150,7 @@ static bool begin_warp(struct emu_warp *warp)
     memset(sync->touched, 0, (kernel->row32_count + 63) / 64 * sizeof(*sync->touched));
     memset(sync->barrier_state, 0, sizeof(sync->barrier_state));
     memset(sync->cluster_waits_for, 0, sizeof(sync->cluster_waits_for));
-    sync->in_flight = sync->wgmma_retired = sync->last_record = 0;
+    sync->in_flight = sync->wgmma_retired = sync->last_record = sync->lane_epoch = 0;
     sync->setmaxnreg_count = sync->setmaxnreg_last = 0;
     sync->fenced_release = false;
     sync->pending_acquire_count = 0;

@@ -349,6 +349,12 @@ static bool decode_statement(struct decoder *decoder, const struct emu_statement
     return true;
 }
 
+/* Every .sync gathers its lanes; barriers and waits on mbarriers order them as well. */
+static bool orders_lanes(const char *opcode)
+{
+    return strstr(opcode, ".sync") != NULL || strstr(opcode, "_wait") != NULL || strncmp(opcode, "bar", 3) == 0;
+}
+
 /* A return behind the last statement, so that no pc runs off the end. */
 static bool decode_end(struct decoder *decoder, struct emu_instr *instr)
 {
@@ -367,6 +373,7 @@ static bool decode_end(struct decoder *decoder, struct emu_instr *instr)
     *kept = *chosen;
     decoder->chosen[instr - decoder->kernel->instrs] = kept;
     instr->row = kept->row;
+    instr->orders_lanes = orders_lanes(instr->text);
     list_uses(decoder, instr);
     return true;
 }

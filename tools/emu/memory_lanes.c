@@ -66,6 +66,7 @@ static bool hosts_in(const struct emu_region *region, uint32_t size, struct emu_
 static bool record_runs(const struct emu_region *region, const struct emu_access *access,
                         const struct emu_access_shape *shape, uint32_t mask, const uint64_t *address)
 {
+    struct emu_access run = *access;
     while (mask != 0) {
         int first = emu_first_lane(mask), lane = first;
         uint64_t start = address[first], end = start + shape->size;
@@ -79,7 +80,8 @@ static bool record_runs(const struct emu_region *region, const struct emu_access
             end += follows ? shape->size : 0;
             lane = next;
         }
-        if (!emu_region_record(region, access, first, start, (size_t)(end - start), shape->size, shape->touch)) {
+        run.lane_bytes = end - start > shape->size ? (uint16_t)shape->size : 0;
+        if (!emu_region_record(region, &run, first, start, (size_t)(end - start), shape->size, shape->touch)) {
             return false;
         }
     }
@@ -102,6 +104,7 @@ static bool record_together(struct emu_warp *warp, const struct emu_instr *instr
     }
     struct emu_access access = access_of(warp, instr, shape->strong);
     if (lanes->contiguous) {
+        access.lane_bytes = (uint16_t)shape->size;
         return emu_region_record(region, &access, 0, lanes->address[0], (size_t)shape->size * EMU_LANES, shape->size,
                                  shape->touch);
     }

@@ -182,6 +182,7 @@ struct emu_instr {
     const char *text;          /* the whole opcode, "add.s32", NUL-terminated */
     int32_t guard;             /* predicate row; -1: none */
     bool guard_negated;
+    bool orders_lanes;          /* a .sync or a wait: what its lanes did before is seen by all of them after */
     bool guard_by_exec;         /* exec wants all active lanes and applies the guard itself */
     uint8_t type, type2, type3; /* enum emu_type, in the order they stand in the opcode */
     uint16_t operand_count;

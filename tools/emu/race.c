@@ -41,11 +41,19 @@ static bool same_access(const struct emu_access *a, const struct emu_access *b)
     return a->instr == b->instr && a->agent == b->agent && a->epoch == b->epoch && a->atomic == b->atomic;
 }
 
+/* Lanes of one warp: ordered by .sync instructions and waits alone (CUDA guide, "Independent thread scheduling"). */
+static bool is_warp_agent(const struct emu_cluster *cluster, uint16_t agent)
+{
+    const int warps = cluster->cta_count * cluster->ctas[0].warp_count;
+    return agent < warps * EMU_AGENTS_A_WARP && agent % EMU_AGENTS_A_WARP == EMU_AGENT_WARP;
+}
+
 uint32_t emu_record_of(struct emu_cluster *cluster, const struct emu_access *access)
 {
     struct emu_records *all = &cluster->sync->records;
     struct emu_warp_sync *sync = access->warp->sync;
-    if (sync->last_record != 0 && same_access(&sync->last_access, access))
+    if (sync->last_record != 0 && same_access(&sync->last_access, access) &&
+        all->records[sync->last_record].lane_epoch == sync->lane_epoch)
         return sync->last_record;
     if (!GROW(all->records, all->record_capacity, all->record_count + 2))
         return 0;
@@ -58,7 +66,8 @@ uint32_t emu_record_of(struct emu_cluster *cluster, const struct emu_access *acc
                                                           .rank = (uint8_t)access->warp->cta->rank,
                                                           .async_proxy = access->async_proxy,
                                                           .cp_async = access->cp_async,
-                                                          .atomic = access->atomic};
+                                                          .atomic = access->atomic,
+                                                          .lane_epoch = sync->lane_epoch};
     sync->last_access = *access;
     sync->last_record = all->record_count;
     return all->record_count++;
@@ -199,6 +208,22 @@ static void report_race(const struct conflict *conflict, const struct emu_record
 
 /* ---- Checks ---- */
 
+/* Two lanes of one warp, and nothing between that orders them. (One instruction's own lanes are left alone: one of them
+ * wins, as the ISA says.) */
+static bool lanes_race(const struct conflict *conflict, const struct emu_record *before, uint32_t before_lane)
+{
+    const struct emu_access *access = conflict->access;
+    return before->agent == access->agent && is_warp_agent(conflict->cta->cluster, access->agent) &&
+           before->instr != access->instr && before->lane_epoch == access->warp->sync->lane_epoch &&
+           before_lane != (uint32_t)conflict->lane;
+}
+
+static void report_lanes(const struct conflict *conflict, const struct emu_record *before, int lane, bool before_writes)
+{
+    report(conflict, EMU_RACE, before, lane, before_writes,
+           "two lanes of one warp, and no bar.warp.sync (__syncwarp) orders them");
+}
+
 static bool check_write_before(const struct conflict *conflict, uint32_t write)
 {
     const struct emu_records *all = &conflict->cta->cluster->sync->records;
@@ -210,6 +235,10 @@ static bool check_write_before(const struct conflict *conflict, uint32_t write)
         report_race(conflict, before, (int)(write & 31), true);
         return false;
     }
+    if (lanes_race(conflict, before, write & 31)) {
+        report_lanes(conflict, before, (int)(write & 31), true);
+        return false;
+    }
     if (fenced(before, conflict->access, checks))
         return true;
     report(conflict, EMU_MISSING_PROXY_FENCE, before, (int)(write & 31), true,
@@ -217,7 +246,7 @@ static bool check_write_before(const struct conflict *conflict, uint32_t write)
     return false;
 }
 
-static bool check_reads_before(const struct conflict *conflict, uint32_t set)
+static bool check_reads_before(const struct conflict *conflict, uint32_t set, uint32_t reader)
 {
     const struct emu_records *all = &conflict->cta->cluster->sync->records;
     for (uint32_t i = 0; i < all->sets[set].count; i++) {
@@ -226,6 +255,10 @@ static bool check_reads_before(const struct conflict *conflict, uint32_t set)
             continue;
         if (!emu_record_before(before, conflict->access)) {
             report_race(conflict, before, -1, false);
+            return false;
+        }
+        if (lanes_race(conflict, before, reader)) {
+            report_lanes(conflict, before, reader < EMU_LANES ? (int)reader : -1, false);
             return false;
         }
         if (!before->async_proxy && conflict->access->async_proxy &&
@@ -245,15 +278,18 @@ struct memo {
     uint32_t reads_fine;
     uint32_t set_from, set_to;
     bool has_set;
+    bool by_warp; /* lanes matter: nothing is remembered of what was in order */
 };
 
 static void touch_cell(struct conflict *conflict, struct emu_cell *cell, int touch, struct memo *memo)
 {
     struct emu_records *all = &conflict->cta->cluster->sync->records;
-    if (cell->write != 0 && cell->write != memo->write_fine && check_write_before(conflict, cell->write))
+    if (cell->write != 0 && (memo->by_warp || cell->write != memo->write_fine) &&
+        check_write_before(conflict, cell->write))
         memo->write_fine = cell->write;
     if (touch & EMU_WRITE) {
-        if (cell->reads != 0 && cell->reads != memo->reads_fine && check_reads_before(conflict, cell->reads))
+        if (cell->reads != 0 && (memo->by_warp || cell->reads != memo->reads_fine) &&
+            check_reads_before(conflict, cell->reads, cell->reader))
             memo->reads_fine = cell->reads;
         cell->write = memo->record << 5 | (uint32_t)(conflict->lane & 31);
         cell->reads = 0;
@@ -264,6 +300,8 @@ static void touch_cell(struct conflict *conflict, struct emu_cell *cell, int tou
         memo->set_to = with_reader(all, cell->reads, memo->record, conflict->access);
         memo->has_set = true;
     }
+    const bool again = cell->reads == memo->set_to; /* this record has read it already */
+    cell->reader = again && cell->reader != (uint32_t)conflict->lane ? EMU_LANES : (uint32_t)conflict->lane;
     cell->reads = memo->set_to;
 }
 
@@ -300,13 +338,16 @@ bool emu_shadow_shared(struct emu_cta *cta, const struct emu_access *access, int
                        int touch)
 {
     struct conflict conflict = {cta, access, lane, offset, (touch & EMU_WRITE) != 0};
-    struct memo memo = {.record = emu_record_of(cta->cluster, access)};
+    struct memo memo = {.record = emu_record_of(cta->cluster, access),
+                        .by_warp = is_warp_agent(cta->cluster, access->agent)};
     const uint32_t stop = offset + size;
     for (uint32_t at = offset; at < stop;) {
         const uint32_t base = at & ~(uint32_t)(EMU_CELL_BYTES - 1);
         const uint32_t end = stop - base < EMU_CELL_BYTES ? stop - base : EMU_CELL_BYTES;
         struct emu_cell *cell = &cta->shared.cells[base / EMU_CELL_BYTES];
         conflict.offset = at;
+        if (access->lane_bytes)
+            conflict.lane = lane + (int)((at - offset) / access->lane_bytes);
         if (is_whole(at - base, end) && !(cell->write & EMU_SPLIT))
             touch_cell(&conflict, cell, touch, &memo);
         else

@@ -200,8 +200,10 @@ uint64_t emu_special(const struct emu_warp *warp, enum emu_special special, int 
 
 uint64_t emu_address(struct emu_warp *warp, const struct emu_operand *operand, int lane)
 {
-    if (operand->row < 0)
-        return (uint64_t)operand->imm;
+    if (operand->row < 0) { /* a shared variable by name: the block's own */
+        const bool shared = operand->space == EMU_SHARED_CTA || operand->space == EMU_SHARED_CLUSTER;
+        return (uint64_t)operand->imm | (shared ? (uint64_t)warp->cta->rank << EMU_RANK_SHIFT : 0);
+    }
     const uint64_t base =
         operand->bits == 64 ? emu_row64(warp, operand->row)[lane] : emu_row32(warp, operand->row)[lane];
     /* A 32-bit base wraps at 32 bits: it is an address of the shared window. */

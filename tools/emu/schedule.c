@@ -158,6 +158,7 @@ static bool step(struct emu_warp *warp)
         check_reads(warp, instr, mask);
         check_writes(warp, instr);
     }
+    warp->sync->lane_epoch += instr->orders_lanes;
     const enum emu_action action = instr->exec(warp, instr, mask);
     group = &warp->groups[0];
     switch (action) {

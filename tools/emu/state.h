@@ -29,6 +29,7 @@ struct emu_record {
     int16_t warp; /* index in its block; with rank: whose it was */
     uint8_t rank;
     bool async_proxy, cp_async, atomic;
+    uint32_t lane_epoch; /* of its warp */
 };
 
 /* A set of readers, none ordered before another: entries [first, first + count) of the pool. */
@@ -51,6 +52,7 @@ struct emu_records {
 struct emu_cell {
     uint32_t write;
     uint32_t reads;
+    uint32_t reader; /* lane of the last read; EMU_LANES: several */
 };
 #define EMU_SPLIT 0x80000000u
 
@@ -132,6 +134,7 @@ struct emu_warp_sync {
     uint64_t *touched;                     /* bit a row32: accessed since the last wgmma.fence */
     uint32_t setmaxnreg_count;
     uint32_t setmaxnreg_last;
+    uint32_t lane_epoch;            /* counts what orders the warp's lanes among each other */
     uint32_t red_result;            /* of the last bar.red */
     bool fenced_release;            /* a fence stands before what is written from now on */
     uint32_t pending_acquire_count; /* relaxed reads that a later fence makes acquires */
