@@ -11,6 +11,10 @@ if(SMLA_BUILD_TOOLS)
       install(TARGETS ${tool})
     endif()
   endforeach()
+  # Not among the libraries: nothing may take it for the driver of a card.
+  if(TARGET smla_emu_driver)
+    install(TARGETS smla_emu_driver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/smla/emu NAMELINK_SKIP)
+  endif()
 endif()
 
 configure_package_config_file(cmake/smlaConfig.cmake.in ${PROJECT_BINARY_DIR}/smlaConfig.cmake

@@ -1,5 +1,5 @@
-/* smla-run: a case file through a kernel on the card, or through the CPU reference, judged against the case's answer.
- */
+/* smla-run: a case file through a kernel on the card or the emulated device, or through the CPU reference, judged
+ * against the case's answer. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "compare.h"
 #include "reference.h"
 #include "run_cuda.h"
+#include "run_emu.h"
 #include "safetensors.h"
 
 static const char help[] =
@@ -21,21 +22,27 @@ static const char help[] =
     "error beside its bound. On a card every tensor lies between guard zones, which are checked,\n"
     "outputs are filled with NaN before each run, and repeats must give the same bits.\n"
     "\n"
-    "  --device DEVICE         auto (cuda, else cpu), cuda, or cpu: the float64 reference, no\n"
-    "                          kernel (emu is not there yet)\n"
+    "  --device DEVICE         auto (cuda, else emu, else cpu); cuda; emu: the kernel's PTX on the\n"
+    "                          CPU, searched for races; cpu: the float64 reference, no kernel\n"
     "  --sm TARGET             the target to build for (the device's own)\n"
     "  --check                 compare with the case's reference; exit 1 when past a bound\n"
     "  --out FILE              write O, lse and max_logits as safetensors\n"
     "  --repeat N              run N times and compare the bits (1)\n"
-    "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1)\n"
+    "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1; on emu the one\n"
+    "                          built or installed beside smla-run)\n"
+    "  --schedule SCHEDULE     on emu: eager, lazy, random, starve or pct (SMLA_EMU_SCHEDULE)\n"
+    "  --seed N                on emu: of the schedule (SMLA_EMU_SEED)\n"
+    "  --report FILE           on emu: write what was found, as JSON to a .json (SMLA_EMU_REPORT)\n"
     "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n"
     "  --json                  print an object, or an array of them for several cases\n"
     "  --help, --version\n"
     "\n"
-    "Exit: 0 fine, 1 a check failed, 2 usage or a file that is no case, 3 unsupported or\n"
-    "unavailable here, 4 device fault.\n";
+    "Exit: 0 fine, 1 a check failed or the emulated device found a fault, 2 usage or a file that is\n"
+    "no case, 3 unsupported or unavailable here, 4 device fault.\n";
 
-enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU };
+enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_EMU, DEVICE_CPU };
+static const char *const device_names[] = {
+    [DEVICE_AUTO] = "auto", [DEVICE_CUDA] = "cuda", [DEVICE_EMU] = "emu", [DEVICE_CPU] = "cpu"};
 
 struct options {
     int device;
@@ -43,6 +50,7 @@ struct options {
     const char *out;
     const char *driver;
     const char *nvrtc;
+    struct run_emu_options emu;
     int64_t repeat;
     bool check;
     bool json;
@@ -55,7 +63,8 @@ static const char *const output_names[OUTPUTS] = {"out", "lse", "max_logits"};
 /* One case from file to verdict. */
 struct verdict {
     struct smla_case loaded;
-    bool on_card;
+    int device;            /* that ran it */
+    bool on_card;          /* a kernel ran: on the card or the emulated device */
     struct run_result run; /* on the CPU: rounded from the reference, for --out */
     struct reference_result reference;
     bool has_reference;
@@ -66,9 +75,12 @@ struct verdict {
 /* The library's context and the card, opened at the first case that wants them. */
 struct opened {
     struct run_session session;
+    int device; /* DEVICE_CUDA or DEVICE_EMU */
     bool tried;
     bool told;
-    int code; /* CLI_FINE: session is open */
+    bool lost;                 /* the CUDA context, after a fault */
+    int code;                  /* CLI_FINE: session is open */
+    char driver[RUN_EMU_PATH]; /* of the emulated device */
     char why[RUN_WHY];
 };
 
@@ -110,24 +122,90 @@ static bool round_reference(const struct verdict *verdict, struct run_result *ru
     return true;
 }
 
+static bool is_emulated(const struct options *options)
+{
+    return options->driver != NULL && run_emu_is(options->driver);
+}
+
+static int open_card(struct opened *opened, const struct options *options)
+{
+    opened->device = DEVICE_CUDA;
+    opened->code = run_session_open(&opened->session, options->driver, options->nvrtc, opened->why);
+    if (is_emulated(options)) {
+        opened->device = DEVICE_EMU;
+        snprintf(opened->driver, sizeof opened->driver, "%s", options->driver);
+    }
+    return opened->code;
+}
+
+static int open_emulated(struct opened *opened, const struct options *options)
+{
+    opened->device = DEVICE_EMU;
+    if (options->driver != NULL) {
+        snprintf(opened->driver, sizeof opened->driver, "%s", options->driver);
+    } else if (!run_emu_find(opened->driver)) {
+        snprintf(opened->why, sizeof opened->why,
+                 "the emulated device's libcuda.so.1 is not beside smla-run: name it with --driver");
+        return opened->code = CLI_UNAVAILABLE;
+    }
+    opened->code = run_session_open(&opened->session, opened->driver, options->nvrtc, opened->why);
+    if (opened->code == CLI_FINE && !run_emu_is(opened->driver)) {
+        run_session_close(&opened->session);
+        snprintf(opened->why, sizeof opened->why, "%s is not the emulated device", opened->driver);
+        opened->code = CLI_UNAVAILABLE;
+    }
+    return opened->code;
+}
+
+/* The card, or without one the emulated device. */
+static void open_device(struct opened *opened, const struct options *options)
+{
+    if (!run_emu_configure(&options->emu)) {
+        snprintf(opened->why, sizeof opened->why, "out of memory");
+        opened->code = CLI_CHECK_FAILED;
+    } else if (options->device == DEVICE_EMU) {
+        open_emulated(opened, options);
+    } else if (open_card(opened, options) == CLI_UNAVAILABLE && options->device == DEVICE_AUTO &&
+               options->driver == NULL) {
+        char why[RUN_WHY];
+        memcpy(why, opened->why, RUN_WHY);
+        if (open_emulated(opened, options) == CLI_FINE)
+            cli_fail(0, "not on a card: %s", why);
+        else
+            memcpy(opened->why, why, RUN_WHY);
+    }
+    opened->tried = true;
+}
+
+/* A fault on the emulated device that it can explain is the kernel's: a failed check. */
+static int explain(struct opened *opened, int code)
+{
+    if (code != CLI_DEVICE_FAULT)
+        return code;
+    opened->lost = true;
+    return opened->device == DEVICE_EMU && run_emu_findings(opened->driver) > 0 ? CLI_CHECK_FAILED : code;
+}
+
 static int run_on_card(struct opened *opened, const struct options *options, struct verdict *verdict, char why[RUN_WHY])
 {
     if (!opened->tried)
-        opened->code = run_session_open(&opened->session, options->driver, options->nvrtc, opened->why);
-    opened->tried = true;
+        open_device(opened, options);
     if (opened->code != CLI_FINE) {
         memcpy(why, opened->why, RUN_WHY);
         return opened->code;
     }
     verdict->on_card = true;
-    return run_cuda(&opened->session, &verdict->loaded, options->target, options->repeat, &verdict->run, why);
+    verdict->device = opened->device;
+    return explain(opened,
+                   run_cuda(&opened->session, &verdict->loaded, options->target, options->repeat, &verdict->run, why));
 }
 
 /* Why a case does not run on the card; once when it is the same for all. */
 static void tell_why_not(struct opened *opened, const char *name, const char *why)
 {
+    const char *where = opened->device == DEVICE_EMU ? "on the emulated device" : "on a card";
     if (opened->code == CLI_FINE)
-        cli_fail(0, "%s: not on a card: %s", name, why);
+        cli_fail(0, "%s: not %s: %s", name, where, why);
     else if (!opened->told)
         cli_fail(0, "not on a card: %s", why);
     opened->told = true;
@@ -141,11 +219,12 @@ static int run_case(struct opened *opened, const struct options *options, struct
         const int code = run_on_card(opened, options, verdict, why);
         if (code == CLI_FINE)
             return CLI_FINE;
-        if (code != CLI_UNAVAILABLE || options->device == DEVICE_CUDA)
+        if (code != CLI_UNAVAILABLE || options->device != DEVICE_AUTO)
             return cli_fail(code, "%s: %s", name, why);
         tell_why_not(opened, name, why);
     }
     verdict->on_card = false;
+    verdict->device = DEVICE_CPU;
     if (compute_reference(verdict) && round_reference(verdict, &verdict->run))
         return CLI_FINE;
     return cli_fail(CLI_CHECK_FAILED, "%s: out of memory", name);
@@ -258,9 +337,10 @@ static void print_human(const struct opened *opened, const struct options *optio
 {
     const struct smla_case *loaded = &verdict->loaded;
     if (verdict->on_card)
-        printf("%s: cuda, %s, target %s, variant %s, %lld run%s\n", loaded->name, device_name(opened->session.device),
-               verdict->run.support.target, verdict->run.support.variant, (long long)options->repeat,
-               options->repeat == 1 ? "" : "s");
+        printf("%s: %s, %s, target %s, variant %s, %lld run%s%s\n", loaded->name, device_names[verdict->device],
+               device_name(opened->session.device), verdict->run.support.target, verdict->run.support.variant,
+               (long long)options->repeat, options->repeat == 1 ? "" : "s",
+               verdict->device == DEVICE_EMU ? "; ran on the emulated device: no GPU, no speed" : "");
     else
         printf("%s: cpu: no kernel ran; %s\n", loaded->name,
                options->check ? "the float64 reference is compared with the file's reference"
@@ -294,10 +374,10 @@ static json_t *verdict_json(const struct options *options, const struct verdict 
                                       number(compared->max_ulp), "failed", (json_int_t)compared->failed));
     }
     const bool card = verdict->on_card;
-    return json_pack("{s:s, s:s, s:o, s:o, s:b, s:o}", "case", verdict->loaded.name, "device", card ? "cuda" : "cpu",
-                     "target", text_or_null(card ? verdict->run.support.target : NULL), "variant",
-                     text_or_null(card ? verdict->run.support.variant : NULL), "pass", (int)verdict->pass, "tensors",
-                     tensors);
+    return json_pack("{s:s, s:s, s:o, s:o, s:b, s:o}", "case", verdict->loaded.name, "device",
+                     device_names[verdict->device], "target", text_or_null(card ? verdict->run.support.target : NULL),
+                     "variant", text_or_null(card ? verdict->run.support.variant : NULL), "pass", (int)verdict->pass,
+                     "tensors", tensors);
 }
 
 static int write_outputs(const char *path, const struct verdict *verdict)
@@ -310,7 +390,7 @@ static int write_outputs(const char *path, const struct verdict *verdict)
         {"lse", ST_F32, 2, {loaded->s_q, loaded->h_q}, verdict->run.lse, rows * 4},
         {"max_logits", ST_F32, 2, {loaded->s_q, loaded->h_q}, verdict->run.max_logits, rows * 4}};
     const struct st_pair metadata[] = {
-        {"op", "prefill"}, {"kv_format", loaded->kv_format}, {"device", verdict->on_card ? "cuda" : "cpu"}};
+        {"op", "prefill"}, {"kv_format", loaded->kv_format}, {"device", device_names[verdict->device]}};
     return st_write(path, tensors, OUTPUTS, metadata, 3, why) ? CLI_FINE : cli_fail(CLI_USAGE, "%s", why);
 }
 
@@ -368,8 +448,8 @@ static int do_cases(const struct options *options, char **paths, int count)
         code = cli_worse(code, one);
         if (options->json)
             cli_progress((size_t)i + 1, (size_t)count, paths[i]);
-        if (one == CLI_DEVICE_FAULT)
-            break; /* the CUDA context is lost */
+        if (opened.lost)
+            break;
     }
     if (options->json)
         code = cli_worse(code, print_json(rows, count > 1));
@@ -381,7 +461,15 @@ static int do_cases(const struct options *options, char **paths, int count)
 
 /* ---- Command line ---- */
 
-enum { OPTION_DEVICE = CLI_OPTION_OWN, OPTION_CHECK, OPTION_OUT, OPTION_REPEAT, OPTION_LATER };
+enum {
+    OPTION_DEVICE = CLI_OPTION_OWN,
+    OPTION_CHECK,
+    OPTION_OUT,
+    OPTION_REPEAT,
+    OPTION_SCHEDULE,
+    OPTION_SEED,
+    OPTION_REPORT
+};
 
 static const struct option long_options[] = {
     CLI_OPTIONS,
@@ -392,24 +480,39 @@ static const struct option long_options[] = {
     {"repeat", required_argument, NULL, OPTION_REPEAT},
     {"driver", required_argument, NULL, CLI_OPTION_DRIVER},
     {"nvrtc", required_argument, NULL, CLI_OPTION_NVRTC},
-    {"schedule", required_argument, NULL, OPTION_LATER},
-    {"seed", required_argument, NULL, OPTION_LATER},
-    {"report", required_argument, NULL, OPTION_LATER},
+    {"schedule", required_argument, NULL, OPTION_SCHEDULE},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"report", required_argument, NULL, OPTION_REPORT},
     {NULL, 0, NULL, 0},
 };
 
 static int set_device(struct options *options, const char *name)
 {
-    static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_CUDA] = "cuda", [DEVICE_CPU] = "cpu"};
     for (int i = DEVICE_AUTO; i <= DEVICE_CPU; i++) {
-        if (strcmp(name, names[i]) == 0) {
+        if (strcmp(name, device_names[i]) == 0) {
             options->device = i;
             return CLI_FINE;
         }
     }
-    if (strcmp(name, "emu") == 0)
-        return cli_fail(CLI_UNAVAILABLE, "--device emu is not there yet: cuda and cpu are");
     return cli_usage("--device '%s' is none of auto, cuda, emu, cpu", name);
+}
+
+static int set_schedule(struct options *options, const char *name)
+{
+    static const char *const schedules[] = {"eager", "lazy", "random", "starve", "pct"};
+    for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++)
+        if (strcmp(name, schedules[i]) == 0)
+            options->emu.schedule = name;
+    return options->emu.schedule == name
+               ? CLI_FINE
+               : cli_usage("--schedule '%s' is none of eager, lazy, random, starve, pct", name);
+}
+
+static int set_seed(struct options *options, const char *text)
+{
+    int64_t seed;
+    options->emu.seed = text;
+    return cli_int(text, 0, INT64_MAX, &seed) ? CLI_FINE : cli_usage("--seed '%s' is no number from 0", text);
 }
 
 static int take_option(struct options *options, int option)
@@ -439,9 +542,13 @@ static int take_option(struct options *options, int option)
     case CLI_OPTION_JSON:
         options->json = true;
         return CLI_FINE;
-    case OPTION_LATER:
-        return cli_fail(CLI_UNAVAILABLE,
-                        "--schedule, --seed and --report belong to the emulator, which is not there yet");
+    case OPTION_SCHEDULE:
+        return set_schedule(options, optarg);
+    case OPTION_SEED:
+        return set_seed(options, optarg);
+    case OPTION_REPORT:
+        options->emu.report = optarg;
+        return CLI_FINE;
     default:
         return cli_usage_getopt();
     }
@@ -463,6 +570,10 @@ int main(int argc, char **argv)
     }
     if (optind == argc)
         return cli_usage("a CASE is missing");
+    const bool for_emu = options.emu.schedule != NULL || options.emu.seed != NULL || options.emu.report != NULL;
+    if (for_emu && (options.device == DEVICE_CUDA || options.device == DEVICE_CPU))
+        return cli_usage("--schedule, --seed and --report belong to the emulated device, not to --device %s",
+                         device_names[options.device]);
     if (options.out != NULL && argc - optind > 1)
         return cli_usage("--out takes one case, not %d", argc - optind);
     return do_cases(&options, argv + optind, argc - optind);
