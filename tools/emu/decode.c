@@ -334,9 +334,16 @@ static void list_uses(struct decoder *decoder, struct emu_instr *instr)
 
 /* ---- Instructions ---- */
 
+/* Every .sync gathers its lanes; barriers and waits on mbarriers order them as well. */
+static bool orders_lanes(const char *opcode)
+{
+    return strstr(opcode, ".sync") != NULL || strstr(opcode, "_wait") != NULL || strncmp(opcode, "bar", 3) == 0;
+}
+
 static bool decode_statement(struct decoder *decoder, const struct emu_statement *statement, struct emu_instr *instr)
 {
     instr->text = decoder->syntax->opcodes[statement->opcode];
+    instr->orders_lanes = orders_lanes(instr->text);
     instr->guard = statement->guard;
     instr->guard_negated = statement->guard_negated;
     instr->line = statement->line;
@@ -347,12 +354,6 @@ static bool decode_statement(struct decoder *decoder, const struct emu_statement
         return false;
     list_uses(decoder, instr);
     return true;
-}
-
-/* Every .sync gathers its lanes; barriers and waits on mbarriers order them as well. */
-static bool orders_lanes(const char *opcode)
-{
-    return strstr(opcode, ".sync") != NULL || strstr(opcode, "_wait") != NULL || strncmp(opcode, "bar", 3) == 0;
 }
 
 /* A return behind the last statement, so that no pc runs off the end. */
@@ -373,7 +374,6 @@ static bool decode_end(struct decoder *decoder, struct emu_instr *instr)
     *kept = *chosen;
     decoder->chosen[instr - decoder->kernel->instrs] = kept;
     instr->row = kept->row;
-    instr->orders_lanes = orders_lanes(instr->text);
     list_uses(decoder, instr);
     return true;
 }
