@@ -101,6 +101,7 @@ static void try_mutant(const struct harness *harness, const struct harness_call 
     const struct emu_instr original = *instr;
     char how[160];
     instr->exec = mutation_of(instr);
+    instr->orders_lanes = false;
     tally->mutants++;
     const bool noticed = is_noticed(harness, call, how);
     *instr = original;
