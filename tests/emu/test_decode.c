@@ -197,6 +197,18 @@ static void loops_keep_their_rows(void **state)
     emu_module_free(module);
 }
 
+/* Between its last read and the next full write a register needs no row, though a loop comes round to it. */
+static void rows_are_free_in_holes(void **state)
+{
+    (void)state;
+    struct emu_module *module =
+        load_good(KERNEL("mov.u32 %r1, 1;\nL:\nst.global.b32 [%rd1], %r1;\nbra M;\nM:\nmov.u32 %r2, 2;\n"
+                         "st.global.b32 [%rd1], %r2;\nbra N;\nN:\nmov.u32 %r1, 3;\nbra L;"));
+    assert_int_equal(row_of(module, 0, 0), row_of(module, 3, 0));
+    assert_int_equal(module->kernels[0].row32_count, 1);
+    emu_module_free(module);
+}
+
 /* wgmma's registers are touched until the wait, though nothing in the text says so. */
 static void wgmma_keeps_rows_until_the_wait(void **state)
 {
@@ -333,11 +345,12 @@ static void random_paths_see_their_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operands_are_resolved),           cmocka_unit_test(jumps_have_pcs),
-        cmocka_unit_test(statements_are_refused),          cmocka_unit_test(memory_is_laid_out),
-        cmocka_unit_test(too_much_memory_is_refused),      cmocka_unit_test(rows_are_reused),
-        cmocka_unit_test(guarded_writes_keep_the_row),     cmocka_unit_test(loops_keep_their_rows),
-        cmocka_unit_test(wgmma_keeps_rows_until_the_wait), cmocka_unit_test(random_paths_see_their_values),
+        cmocka_unit_test(operands_are_resolved),         cmocka_unit_test(jumps_have_pcs),
+        cmocka_unit_test(statements_are_refused),        cmocka_unit_test(memory_is_laid_out),
+        cmocka_unit_test(too_much_memory_is_refused),    cmocka_unit_test(rows_are_reused),
+        cmocka_unit_test(guarded_writes_keep_the_row),   cmocka_unit_test(loops_keep_their_rows),
+        cmocka_unit_test(rows_are_free_in_holes),        cmocka_unit_test(wgmma_keeps_rows_until_the_wait),
+        cmocka_unit_test(random_paths_see_their_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
