@@ -119,6 +119,8 @@ static void bad_modules_are_refused(void **state)
     assert_refused(HEAD "/* no end", "a comment does not end");
     assert_refused(HEAD ".file 1 \"no end\n", "a string does not end");
     assert_refused(HEAD ".global .b64 x = 18446744073709551616;", "not an integer of 64 bits");
+    assert_refused(HEAD ".global .f32 x = 1000000000000000000000000000000000000000000000000000000000000000000000.5;",
+                   "not a number");
     assert_refused(HEAD ".global .f32 x = 0f3F80;", "needs 8 hexadecimal digits");
 }
 

@@ -138,22 +138,25 @@ static void scan_float_bits(struct emu_scanner *scan)
     set_token(scan, is_double ? EMU_TOKEN_FLOAT64 : EMU_TOKEN_FLOAT32, start, end);
 }
 
+static bool read_double(const char *text, size_t size, double *value)
+{
+    char copy[DECIMAL_SIZE], *rest;
+    if (size >= sizeof copy)
+        return false;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    *value = strtod(copy, &rest);
+    return rest == copy + size;
+}
+
 static void scan_decimal_float(struct emu_scanner *scan)
 {
     const char *end = scan->next;
     while (isdigit((unsigned char)*end) || *end == '.' || ((*end == 'e' || *end == 'E') && end > scan->next) ||
            ((*end == '+' || *end == '-') && tolower((unsigned char)end[-1]) == 'e'))
         end++;
-    char copy[DECIMAL_SIZE];
-    size_t size = (size_t)(end - scan->next);
-    char *rest = copy;
-    double value = 0;
-    if (size < sizeof copy) {
-        memcpy(copy, scan->next, size);
-        copy[size] = '\0';
-        value = strtod(copy, &rest);
-    }
-    if (rest != copy + size || size >= sizeof copy) {
+    double value;
+    if (!read_double(scan->next, (size_t)(end - scan->next), &value)) {
         emu_scan_fail(scan, "not a number: %.20s", scan->next);
         return;
     }
