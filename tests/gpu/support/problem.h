@@ -46,6 +46,7 @@ struct bench {
     smla_context *context;
     smla_kernel *prefill;
     smla_kernel *reference;
+    bool emulated; /* no card but the emulated device: problems are cut to size, the CPU reference judges */
 };
 
 /* Opens the card. 0; 77 when there is none (why[] tells); 1 after a fault. */
