@@ -47,14 +47,12 @@ uint16_t emu_half_of(float value)
     return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
 }
 
-/* e4m3: bias 7, no infinity, NaN is S.1111.111 (ISA 5.2.3). e5m2 is the upper byte of a half. */
+/* e4m3: bias 7, no infinity, NaN is S.1111.111 (ISA 5.2.3). In a half's places it is too small by 2^8, subnormals too.
+ * e5m2 is the upper byte of a half. */
 static float e4m3_to_float(uint32_t byte)
 {
-    const int exponent = byte >> 3 & 15, mantissa = byte & 7;
-    float value = exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
-    if ((byte & 0x7f) == 0x7f)
-        value = NAN;
-    return byte & 0x80 ? -value : value;
+    const uint32_t half = (byte & 0x80) << 8 | (byte & 0x7f) << 7;
+    return (byte & 0x7f) == 0x7f ? NAN : half_to_float(half) * 0x1p8f;
 }
 
 static float decode_byte(enum emu_number element, uint8_t byte)
@@ -71,25 +69,52 @@ static float decode_byte(enum emu_number element, uint8_t byte)
     }
 }
 
+static void decode_bf16(const uint8_t *bytes, int count, float *out)
+{
+    for (int i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, bytes + 2 * i, sizeof(half));
+        out[i] = from_bits((uint32_t)half << 16);
+    }
+}
+
+static void decode_f16(const uint8_t *bytes, int count, float *out)
+{
+    for (int i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, bytes + 2 * i, sizeof(half));
+        out[i] = half_to_float(half);
+    }
+}
+
+/* The lower 13 bits are cut off (ISA 9.7.15.5.2). */
+static void decode_tf32(const uint8_t *bytes, int count, float *out)
+{
+    for (int i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, bytes + 4 * i, sizeof(word));
+        out[i] = from_bits(word & ~0x1fffu);
+    }
+}
+
+/* Whole 16-byte units are the common case, and a constant count makes them a few vector instructions. */
 void emu_decode(enum emu_number element, const uint8_t *bytes, int count, float *out)
 {
-    uint16_t halves[8];
-    uint32_t words[4];
     switch (element) {
     case EMU_N_BF16:
-        memcpy(halves, bytes, (size_t)count * 2);
-        for (int i = 0; i < count; i++)
-            out[i] = from_bits((uint32_t)halves[i] << 16);
+        if (count == 8)
+            decode_bf16(bytes, 8, out);
+        else
+            decode_bf16(bytes, count, out);
         break;
     case EMU_N_F16:
-        memcpy(halves, bytes, (size_t)count * 2);
-        for (int i = 0; i < count; i++)
-            out[i] = half_to_float(halves[i]);
+        if (count == 8)
+            decode_f16(bytes, 8, out);
+        else
+            decode_f16(bytes, count, out);
         break;
-    case EMU_N_TF32: /* the lower 13 bits are cut off (ISA 9.7.15.5.2) */
-        memcpy(words, bytes, (size_t)count * 4);
-        for (int i = 0; i < count; i++)
-            out[i] = from_bits(words[i] & ~0x1fffu);
+    case EMU_N_TF32:
+        decode_tf32(bytes, count, out);
         break;
     default:
         for (int i = 0; i < count; i++)

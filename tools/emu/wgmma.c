@@ -201,30 +201,59 @@ static void list_units(const struct matrix *m, int mn, int mn_count, int k_count
             units->offset[units->count++] = unit_offset(m, mn + i, k);
 }
 
+enum { WINDOW_UNITS = 256 * 1024 / UNIT }; /* descriptors reach 256 KiB */
+
+/* Reads [first, first + count) units. False after a fault. */
+static bool touch_run(const struct emu_async *op, uint32_t first, uint32_t count)
+{
+    return emu_touch_shared(op->warp->cta, &op->access, op->lane, first * UNIT, count * UNIT, EMU_READ) != NULL;
+}
+
+/* Runs of set bits in words [first, last]. False after a fault. */
+static bool touch_bits(const struct emu_async *op, const uint64_t *bits, uint32_t first, uint32_t last)
+{
+    uint32_t start = 0, length = 0; /* of the run that reaches the place looked at */
+    for (uint32_t word = first; word <= last; word++) {
+        uint64_t left = bits[word];
+        for (uint32_t at = 0; at < 64;) {
+            const uint32_t room = 64 - at;
+            const uint32_t clear = left ? (uint32_t)__builtin_ctzll(left) : room;
+            if (clear > 0 && length > 0) {
+                if (!touch_run(op, start, length))
+                    return false;
+                length = 0;
+            }
+            at += clear;
+            if (at == 64)
+                break;
+            left >>= clear;
+            const uint32_t set = ~left ? (uint32_t)__builtin_ctzll(~left) : 64;
+            start = length ? start : word * 64 + at;
+            length += set;
+            at += set;
+            left = set < 64 ? left >> set : 0;
+        }
+    }
+    return length == 0 || touch_run(op, start, length);
+}
+
 /* Records the reading of all units, neighbours together: a bit map of the window's units finds them whatever the order.
  * False after a fault. */
 static bool touch_units(const struct emu_async *op, const struct units *units)
 {
-    enum { WORDS = (256 * 1024 / UNIT) / 64 }; /* descriptors reach 256 KiB */
-    struct emu_cta *cta = op->warp->cta;
-    uint64_t bits[WORDS] = {0};
-    uint32_t first = WORDS - 1, last = 0;
+    uint64_t bits[WINDOW_UNITS / 64];
+    uint32_t low = UINT32_MAX, high = 0;
     for (int i = 0; i < units->count; i++) {
-        const uint32_t unit = units->offset[i] / UNIT, word = unit / 64;
-        if (word >= WORDS) /* outside: let the check say so */
-            return emu_touch_shared(cta, &op->access, op->lane, units->offset[i], UNIT, EMU_READ) != NULL;
-        bits[word] |= (uint64_t)1 << unit % 64;
-        first = word < first ? word : first;
-        last = word > last ? word : last;
+        low = units->offset[i] < low ? units->offset[i] : low;
+        high = units->offset[i] > high ? units->offset[i] : high;
     }
-    uint32_t run = 0;
-    for (uint32_t unit = first * 64; unit <= last * 64 + 64; unit++) {
-        const bool set = unit / 64 <= last && (bits[unit / 64] >> unit % 64 & 1);
-        if (!set && run && !emu_touch_shared(cta, &op->access, op->lane, (unit - run) * UNIT, run * UNIT, EMU_READ))
-            return false;
-        run = set ? run + 1 : 0;
-    }
-    return true;
+    if (high / UNIT >= WINDOW_UNITS) /* outside: let the check say so */
+        return emu_touch_shared(op->warp->cta, &op->access, op->lane, high, UNIT, EMU_READ) != NULL;
+    const uint32_t first = low / UNIT / 64, last = high / UNIT / 64;
+    memset(bits + first, 0, (last - first + 1) * sizeof(*bits));
+    for (int i = 0; i < units->count; i++)
+        bits[units->offset[i] / UNIT / 64] |= (uint64_t)1 << units->offset[i] / UNIT % 64;
+    return touch_bits(op, bits, first, last);
 }
 
 /* ---- Execution ---- */
@@ -232,31 +261,48 @@ static bool touch_units(const struct emu_async *op, const struct units *units)
 /* op->data of a wgmma. */
 enum { DATA_A, DATA_B, DATA_ADD };
 
+/* B[k][n …] from one unit of an MN-major matrix: eight columns, which only 16-bit types have. */
+static inline void set_b_columns(float *row, const float values[8])
+{
+    for (int i = 0; i < 4; i++) {
+        row[i] = values[2 * i];
+        row[4 + i] = values[2 * i + 1];
+    }
+}
+
+static void decode_b_mn_major(const struct matrix *m, const uint8_t *shared, const uint32_t *offset,
+                              struct emu_tile *tile)
+{
+    float values[8];
+    for (int n = 0; n < tile->n; n += 8)
+        for (int k = 0; k < tile->k; k++) {
+            emu_decode(m->element, shared + *offset++, 8, values);
+            set_b_columns(&tile->b[k * tile->n + n], values);
+        }
+}
+
+static void decode_b_k_major(const struct matrix *m, const uint8_t *shared, const uint32_t *offset,
+                             struct emu_tile *tile)
+{
+    const int in_unit = UNIT / emu_number_bytes(m->element);
+    float values[UNIT];
+    for (int n = 0; n < tile->n; n++)
+        for (int k = 0; k < tile->k; k += in_unit) {
+            float *column = &tile->b[k * tile->n + emu_tile_column(n)];
+            emu_decode(m->element, shared + *offset++, in_unit, values);
+            for (int i = 0; i < in_unit; i++)
+                column[i * tile->n] = values[i];
+        }
+}
+
 static bool load_b(const struct emu_async *op, const struct wgmma_form *form, struct emu_tile *tile)
 {
     const struct matrix m = matrix_of(op->data[DATA_B], form->b_mn_major, (enum emu_number)form->b);
-    const uint8_t *shared = op->warp->cta->shared.bytes;
-    const int in_unit = UNIT / emu_number_bytes(m.element);
     struct units units;
     list_units(&m, 0, tile->n, tile->k, &units);
     if (!touch_units(op, &units))
         return false;
-    float values[UNIT];
-    const uint32_t *offset = units.offset;
-    if (m.mn_major)
-        for (int n = 0; n < tile->n; n += in_unit)
-            for (int k = 0; k < tile->k; k++) {
-                emu_decode(m.element, shared + *offset++, in_unit, values);
-                for (int i = 0; i < in_unit; i++)
-                    tile->b[k * tile->n + emu_tile_column(n + i)] = values[i];
-            }
-    else
-        for (int n = 0; n < tile->n; n++)
-            for (int k = 0; k < tile->k; k += in_unit) {
-                emu_decode(m.element, shared + *offset++, in_unit, values);
-                for (int i = 0; i < in_unit; i++)
-                    tile->b[(k + i) * tile->n + emu_tile_column(n)] = values[i];
-            }
+    (m.mn_major ? decode_b_mn_major : decode_b_k_major)(&m, op->warp->cta->shared.bytes, units.offset, tile);
     return true;
 }
 
