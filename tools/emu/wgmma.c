@@ -242,8 +242,8 @@ static bool touch_bits(const struct emu_async *op, const uint64_t *bits, uint32_
 static bool touch_units(const struct emu_async *op, const struct units *units)
 {
     uint64_t bits[WINDOW_UNITS / 64];
-    uint32_t low = UINT32_MAX, high = 0;
-    for (int i = 0; i < units->count; i++) {
+    uint32_t low = units->offset[0], high = low;
+    for (int i = 1; i < units->count; i++) {
         low = units->offset[i] < low ? units->offset[i] : low;
         high = units->offset[i] > high ? units->offset[i] : high;
     }
