@@ -29,6 +29,16 @@ enum emu_action emu_fault(struct emu_warp *warp, const struct emu_instr *instr, 
     return EMU_FAULT;
 }
 
+void emu_find(struct emu_warp *warp, const struct emu_instr *instr, int lane, enum emu_finding_kind kind,
+              const char *format, ...)
+{
+    (void)warp, (void)instr, (void)lane;
+    va_list arguments;
+    va_start(arguments, format);
+    note(kind, format, arguments);
+    va_end(arguments);
+}
+
 /* Shared memory of block r is at window + (r << 24). */
 static const uint64_t window = (uint64_t)1 << 44;
 
@@ -111,8 +121,8 @@ struct emu_allocation *emu_memory_find(struct emu_memory *memory, uint64_t addre
 
 bool emu_mbarrier_complete(struct emu_warp *warp, const struct emu_access *access, uint64_t address, uint32_t bytes)
 {
-    struct emu_cta *cta;
-    uint32_t offset;
+    struct emu_cta *cta = NULL;
+    uint32_t offset = 0;
     (void)access;
     assert_true(emu_shared_locate(warp, EMU_GENERIC, address, &cta, &offset));
     assert_int_equal(offset, TM_MBARRIER);
@@ -231,7 +241,10 @@ struct tensor_machine *tm_create(int blocks)
                                                 .present = EMU_ALL_LANES,
                                                 .r32 = tm->r32[b][w][0],
                                                 .r64 = tm->r64[b][w][0],
-                                                .preds = tm->preds[b][w]};
+                                                .preds = tm->preds[b][w],
+                                                .def32 = tm->def32,
+                                                .def64 = tm->def64,
+                                                .defp = tm->defp};
     }
     return tm;
 }

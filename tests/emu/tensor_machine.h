@@ -35,6 +35,7 @@ struct tensor_machine {
     uint32_t r32[TM_BLOCKS][TM_WARPS][TM_ROWS32][EMU_LANES];
     uint64_t r64[TM_BLOCKS][TM_WARPS][TM_ROWS64][EMU_LANES];
     uint32_t preds[TM_BLOCKS][TM_WARPS][TM_PREDS];
+    uint32_t def32[TM_ROWS32], def64[TM_ROWS64], defp[TM_PREDS]; /* one for all warps */
     uint8_t shared[TM_BLOCKS][TM_SHARED];
     uint8_t params[256];
     struct emu_operand pool[TM_POOL];

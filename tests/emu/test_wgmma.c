@@ -588,6 +588,34 @@ static void special_values(void **unused)
     tm_destroy(tm);
 }
 
+/* The accumulator is read when scale-d is true alone. */
+static void unwritten_registers(void **unused)
+{
+    (void)unused;
+    const char *const opcode = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16";
+    struct tensor_machine *tm = tm_create(1);
+    struct test_case t = plain(8, BF16, "f32");
+    struct emu_operand operands[8];
+    t.a_in_registers = true;
+    const int count = operands_of(tm, &t, operands);
+    tm_set64(tm, 1, descriptor_of(&(struct placed){.mode = modes[3], .start = 65536, .stride = 1024}));
+    tm->options.checks = EMU_CHECK_UNINITIALISED;
+    for (int add = 0; add < 2; add++) {
+        memset(tm->def32, 0, sizeof tm->def32);
+        tm->def64[1] = tm->defp[0] = EMU_ALL_LANES;
+        tm->def32[ROW_A] = tm->def32[ROW_A + 1] = tm->def32[ROW_A + 2] = EMU_ALL_LANES;
+        tm->def32[ROW_A + 3] = 0x7fffffff;
+        tm->preds[0][0][0] = add ? EMU_ALL_LANES : 0;
+        tm->faults = 0;
+        assert_int_equal(tm_run(tm, 0, opcode, EMU_ALL_LANES, count, operands), EMU_NEXT);
+        assert_int_equal(tm->faults, 1 + add);
+        assert_int_equal(tm->kind, EMU_UNINITIALISED);
+        assert_non_null(strstr(tm->message, "register 3 of A"));
+    }
+    assert_true(tm_finish(tm));
+    tm_destroy(tm);
+}
+
 static void bad_operands(void **unused)
 {
     (void)unused;
@@ -696,7 +724,7 @@ int main(void)
         cmocka_unit_test(sum_orders),      cmocka_unit_test(integer_overflow),
         cmocka_unit_test(late_registers),  cmocka_unit_test(special_values),
         cmocka_unit_test(bad_operands),    cmocka_unit_test(refused),
-        cmocka_unit_test(groups),
+        cmocka_unit_test(groups),          cmocka_unit_test(unwritten_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -389,6 +389,32 @@ static void mark_rows(struct emu_warp *warp, const struct emu_instr *instr, cons
     emu_wgmma_rows(warp, instr, rows, count);
 }
 
+/* The engine leaves wgmma's operands to wgmma: whether the accumulator is read depends on scale-d. */
+static void check_written(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_operand *operand,
+                          const char *name)
+{
+    int count = 0;
+    const struct emu_operand *at = emu_vector_elements(emu_pool(warp), operand, &count);
+    for (int i = 0; i < count; i++) {
+        uint32_t *written = at[i].kind == EMU_OP_PRED ? warp->defp : at[i].bits == 64 ? warp->def64 : warp->def32;
+        if ((at[i].kind != EMU_OP_REG && at[i].kind != EMU_OP_PRED) || written[at[i].row] == EMU_ALL_LANES)
+            continue;
+        emu_find(warp, instr, __builtin_ctz(~written[at[i].row]), EMU_UNINITIALISED,
+                 "register %d of %s was never written", i, name);
+        written[at[i].row] = EMU_ALL_LANES; /* once */
+        return;
+    }
+}
+
+static void check_operands_written(struct emu_warp *warp, const struct emu_instr *instr)
+{
+    static const char *const names[] = {"the accumulator", "A", "B's descriptor", "scale-d"};
+    if (!(warp->cta->options->checks & EMU_CHECK_UNINITIALISED))
+        return;
+    for (int i = emu_source_pred(warp, &instr->operands[3]) ? 0 : 1; i < 4; i++)
+        check_written(warp, instr, &instr->operands[i], names[i]);
+}
+
 static bool read_operands(struct emu_warp *warp, const struct emu_instr *instr, const struct wgmma_form *form,
                           uint64_t data[3])
 {
@@ -416,6 +442,7 @@ static enum emu_action exec_wgmma(struct emu_warp *warp, const struct emu_instr 
     if ((warp->index | 3) >= warp->cta->warp_count)
         return emu_fault(warp, instr, -1, EMU_DIVERGENT,
                          "wgmma needs a warpgroup of four warps; the block has %d warps", warp->cta->warp_count);
+    check_operands_written(warp, instr);
     mark_rows(warp, instr, &form);
     struct emu_async *op = emu_async_new(warp, instr, -1, EMU_ASYNC_WGMMA);
     if (!op)
