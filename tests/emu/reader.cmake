@@ -1,6 +1,6 @@
 # Reader, matcher and decoder, with a small opcode table of their own (reader_rows.c); and the real table's patterns.
-set(emu_reader_sources arena type scan syntax reader read_variable read_init read_operand read_kernel match layout flow
-    liveness rows decode call load)
+set(emu_reader_sources arena type scan syntax reader read_variable read_init read_operand read_kernel match match_check layout
+    flow liveness rows operands decode call load)
 list(TRANSFORM emu_reader_sources PREPEND ${PROJECT_SOURCE_DIR}/tools/emu/)
 list(TRANSFORM emu_reader_sources APPEND .c)
 add_library(emu_reader_parts STATIC ${emu_reader_sources} ${CMAKE_CURRENT_LIST_DIR}/reader_rows.c)

@@ -10,21 +10,7 @@
 
 enum { WHY_SIZE = 512, REASON_SIZE = 256 };
 
-struct decoder {
-    struct emu_syntax *syntax;
-    const struct emu_syntax_kernel *from;
-    struct emu_kernel *kernel;
-    const struct emu_matcher *matcher;
-    struct emu_candidates **candidates;  /* of each opcode; NULL: not looked for yet */
-    const struct emu_candidate **chosen; /* of each instruction, for bind */
-    struct emu_uses uses;
-    char *why;
-};
-
-static bool fail(const struct decoder *decoder, const struct emu_instr *instr, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool fail(const struct decoder *decoder, const struct emu_instr *instr, const char *format, ...)
+bool emu_decode_fail(const struct emu_decoder *decoder, const struct emu_instr *instr, const char *format, ...)
 {
     char reason[WHY_SIZE]; /* the arguments may stand in why */
     va_list args;
@@ -35,148 +21,10 @@ static bool fail(const struct decoder *decoder, const struct emu_instr *instr, c
     return false;
 }
 
-static bool fail_memory(const struct decoder *decoder)
+bool emu_decode_fail_memory(const struct emu_decoder *decoder)
 {
     snprintf(decoder->why, WHY_SIZE, "out of memory");
     return false;
-}
-
-/* ---- Operands ---- */
-
-static void resolve_register(const struct decoder *decoder, const struct emu_syntax_operand *from,
-                             struct emu_operand *to)
-{
-    to->bits = decoder->from->registers[from->reg].bits;
-    to->kind = to->bits == 1 ? EMU_OP_PRED : EMU_OP_REG;
-    to->row = from->reg;
-    to->negated = from->negated;
-}
-
-/* d|p: the second is a predicate, the first one too or a 32-bit register. A sink in front is taken for what the other
- * side lets it be. */
-static bool resolve_pair(const struct decoder *decoder, const struct emu_syntax_operand *from, struct emu_operand *to)
-{
-    const struct emu_register *registers = decoder->from->registers;
-    to->kind = EMU_OP_PRED_PAIR;
-    to->row = from->reg;
-    to->row2 = from->reg2;
-    to->bits = from->reg >= 0 ? registers[from->reg].bits : 32;
-    return (to->bits == 1 || to->bits == 32) && (from->reg2 < 0 || registers[from->reg2].bits == 1);
-}
-
-static bool is_wide_special(int64_t special)
-{
-    return special == EMU_CLOCK64 || special == EMU_GLOBALTIMER || special == EMU_GRIDID;
-}
-
-/* The address of a variable: absolute for .global and .const, an offset in the space for the rest. */
-static bool resolve_variable(const struct decoder *decoder, const struct emu_syntax_operand *from,
-                             struct emu_operand *to)
-{
-    const struct emu_syntax_variable *variable = &decoder->syntax->variables[from->variable];
-    to->space = variable->space;
-    to->imm = (int64_t)(variable->offset + (uint64_t)from->value);
-    if (variable->space == EMU_GLOBAL || variable->space == EMU_CONST)
-        to->imm += (int64_t)(uintptr_t)decoder->kernel->module->global_memory;
-    return !variable->is_call;
-}
-
-/* [base + displacement], also of a tensor operand. */
-static bool resolve_address(const struct decoder *decoder, const struct emu_syntax_operand *from,
-                            struct emu_operand *to)
-{
-    to->imm = from->value;
-    if (from->variable >= 0)
-        return resolve_variable(decoder, from, to);
-    if (from->reg < 0)
-        return true;
-    to->row = from->reg;
-    to->bits = decoder->from->registers[from->reg].bits;
-    return to->bits == 32 || to->bits == 64;
-}
-
-static bool resolve_label(const struct decoder *decoder, const struct emu_statement *statement,
-                          const struct emu_syntax_operand *from, struct emu_operand *to)
-{
-    const struct emu_symbol *label = emu_names_find_label(&decoder->syntax->names, statement->scope, from->name);
-    to->kind = EMU_OP_LABEL;
-    to->imm = label ? label->index : 0;
-    return label;
-}
-
-/* An operand or an element of a vector; false when it is not what it should be. */
-static bool resolve(const struct decoder *decoder, const struct emu_statement *statement,
-                    const struct emu_syntax_operand *from, struct emu_operand *to)
-{
-    *to = (struct emu_operand){.row = -1, .row2 = -1, .imm = from->value};
-    to->first = (int32_t)from->first;
-    to->count = (int32_t)from->count;
-    switch ((enum emu_syntax_kind)from->kind) {
-    case EMU_SYNTAX_REGISTER:
-        resolve_register(decoder, from, to);
-        return !to->negated || to->kind == EMU_OP_PRED;
-    case EMU_SYNTAX_PAIR:
-        return resolve_pair(decoder, from, to);
-    case EMU_SYNTAX_INT:
-        to->kind = EMU_OP_IMM;
-        return true;
-    case EMU_SYNTAX_FLOAT32:
-    case EMU_SYNTAX_FLOAT64:
-        to->kind = EMU_OP_IMM;
-        to->bits = from->kind == EMU_SYNTAX_FLOAT32 ? 32 : 64;
-        return true;
-    case EMU_SYNTAX_SPECIAL:
-        to->kind = EMU_OP_SPECIAL;
-        to->bits = is_wide_special(from->value) ? 64 : 32;
-        return true;
-    case EMU_SYNTAX_VARIABLE:
-        to->kind = EMU_OP_SYMBOL;
-        return resolve_variable(decoder, from, to);
-    case EMU_SYNTAX_NAME:
-        return resolve_label(decoder, statement, from, to);
-    case EMU_SYNTAX_ADDRESS:
-        to->kind = EMU_OP_ADDRESS;
-        return resolve_address(decoder, from, to);
-    case EMU_SYNTAX_TENSOR:
-        to->kind = EMU_OP_TENSOR;
-        return resolve_address(decoder, from, to);
-    case EMU_SYNTAX_VECTOR:
-        to->kind = EMU_OP_VECTOR;
-        return true;
-    case EMU_SYNTAX_SINK:
-        to->kind = EMU_OP_SINK;
-        return true;
-    }
-    return false;
-}
-
-static bool fail_operand(const struct decoder *decoder, const struct emu_instr *instr, int index,
-                         const struct emu_syntax_operand *from)
-{
-    if (from->kind == EMU_SYNTAX_NAME)
-        return fail(decoder, instr, "%s: nothing is called %.*s here", instr->text,
-                    from->name.size > 100 ? 100 : (int)from->name.size, from->name.text);
-    return fail(decoder, instr, "%s: operand %d is not understood", instr->text, index + 1);
-}
-
-/* The statement's operands, and what their vectors hold. The pool has the same numbers as the reader's. */
-static bool resolve_operands(const struct decoder *decoder, const struct emu_statement *statement,
-                             struct emu_instr *instr)
-{
-    struct emu_operand *pool = decoder->kernel->pool;
-    instr->operands = pool + statement->first_operand;
-    instr->operand_count = statement->operand_count;
-    for (int i = 0; i < statement->operand_count; i++) {
-        uint32_t at = statement->first_operand + (uint32_t)i;
-        const struct emu_syntax_operand *from = &decoder->from->operands[at];
-        if (!resolve(decoder, statement, from, &pool[at]))
-            return fail_operand(decoder, instr, i, from);
-        for (uint32_t element = from->first; element < from->first + from->count; element++)
-            if (!resolve(decoder, statement, &decoder->from->operands[element], &pool[element]) ||
-                pool[element].kind == EMU_OP_LABEL)
-                return fail_operand(decoder, instr, i, &decoder->from->operands[element]);
-    }
-    return true;
 }
 
 /* ---- Rows of the opcode table ---- */
@@ -196,14 +44,14 @@ static enum emu_shape shape_of(const struct emu_operand *operand)
 }
 
 /* The candidates of an opcode, looked for once. */
-static const struct emu_candidates *find_candidates(const struct decoder *decoder, uint32_t opcode)
+static const struct emu_candidates *find_candidates(const struct emu_decoder *decoder, uint32_t opcode)
 {
     struct emu_candidates **slot = &decoder->candidates[opcode];
     if (*slot)
         return *slot;
     struct emu_candidates *found = emu_arena_alloc(decoder->syntax->arena, 1, sizeof *found);
     if (!found) {
-        fail_memory(decoder);
+        emu_decode_fail_memory(decoder);
         return NULL;
     }
     if (!emu_match_opcode(decoder->matcher, decoder->syntax->arena, decoder->syntax->opcodes[opcode], found,
@@ -212,7 +60,7 @@ static const struct emu_candidates *find_candidates(const struct decoder *decode
     return *slot = found;
 }
 
-static const struct emu_row *find_row(struct decoder *decoder, const struct emu_statement *statement,
+static const struct emu_row *find_row(struct emu_decoder *decoder, const struct emu_statement *statement,
                                       const struct emu_instr *instr)
 {
     enum emu_shape shapes[EMU_MAX_OPERANDS];
@@ -238,7 +86,7 @@ static void note_types(struct emu_instr *instr, const struct emu_candidate *chos
     }
 }
 
-static bool match(struct decoder *decoder, const struct emu_statement *statement, struct emu_instr *instr)
+static bool match(struct emu_decoder *decoder, const struct emu_statement *statement, struct emu_instr *instr)
 {
     if (statement->kind == EMU_STATEMENT_CALL)
         instr->row = emu_call_row(instr->text);
@@ -247,7 +95,7 @@ static bool match(struct decoder *decoder, const struct emu_statement *statement
     else
         instr->row = find_row(decoder, statement, instr);
     if (!instr->row)
-        return fail(decoder, instr, "%s", decoder->why);
+        return emu_decode_fail(decoder, instr, "%s", decoder->why);
     const struct emu_candidate *chosen = decoder->chosen[instr - decoder->kernel->instrs];
     if (chosen)
         note_types(instr, chosen);
@@ -256,7 +104,7 @@ static bool match(struct decoder *decoder, const struct emu_statement *statement
 
 /* ---- Rows read and written ---- */
 
-static void add_use(struct decoder *decoder, int32_t reg)
+static void add_use(struct emu_decoder *decoder, int32_t reg)
 {
     static const uint8_t classes[65] = {[1] = EMU_ROW_PRED, [16] = EMU_ROW32, [32] = EMU_ROW32, [64] = EMU_ROW64};
     if (reg >= 0)
@@ -264,7 +112,7 @@ static void add_use(struct decoder *decoder, int32_t reg)
             (struct emu_row_use){classes[decoder->from->registers[reg].bits], reg};
 }
 
-static void add_value(struct decoder *decoder, const struct emu_operand *operand)
+static void add_value(struct emu_decoder *decoder, const struct emu_operand *operand)
 {
     const struct emu_operand *elements = decoder->kernel->pool + operand->first;
     add_use(decoder, operand->row);
@@ -274,7 +122,7 @@ static void add_value(struct decoder *decoder, const struct emu_operand *operand
 }
 
 /* Which operands the letters say are read, or written; the address of a store is read like any other. */
-static void add_uses(struct decoder *decoder, const struct emu_instr *instr, bool written)
+static void add_uses(struct emu_decoder *decoder, const struct emu_instr *instr, bool written)
 {
     int index = 0;
     for (const char *letter = instr->row->operands; *letter && index < instr->operand_count; letter++) {
@@ -294,7 +142,7 @@ static bool can_be_written(const struct emu_operand *operand)
 }
 
 /* Results are registers, sources are not sinks. */
-static bool check_value(const struct decoder *decoder, const struct emu_operand *operand, char letter)
+static bool check_value(const struct emu_decoder *decoder, const struct emu_operand *operand, char letter)
 {
     const struct emu_operand *elements = decoder->kernel->pool + operand->first;
     bool written = letter == 'd' || letter == 'x', read = letter == 's' || letter == 'x';
@@ -306,20 +154,20 @@ static bool check_value(const struct decoder *decoder, const struct emu_operand 
     return true;
 }
 
-static bool check_values(const struct decoder *decoder, const struct emu_instr *instr)
+static bool check_values(const struct emu_decoder *decoder, const struct emu_instr *instr)
 {
     int index = 0;
     for (const char *letter = instr->row->operands; *letter && index < instr->operand_count; letter++) {
         if (*letter == '?')
             continue;
         if (!check_value(decoder, &instr->operands[index++], *letter))
-            return fail(decoder, instr, "%s: operand %d must be a %s", instr->text, index,
-                        *letter == 's' ? "value" : "register");
+            return emu_decode_fail(decoder, instr, "%s: operand %d must be a %s", instr->text, index,
+                                   *letter == 's' ? "value" : "register");
     }
     return true;
 }
 
-static void list_uses(struct decoder *decoder, struct emu_instr *instr)
+static void list_uses(struct emu_decoder *decoder, struct emu_instr *instr)
 {
     size_t first = decoder->uses.count;
     instr->reads = decoder->uses.items + first;
@@ -340,7 +188,8 @@ static bool orders_lanes(const char *opcode)
     return strstr(opcode, ".sync") != NULL || strstr(opcode, "_wait") != NULL || strncmp(opcode, "bar", 3) == 0;
 }
 
-static bool decode_statement(struct decoder *decoder, const struct emu_statement *statement, struct emu_instr *instr)
+static bool decode_statement(struct emu_decoder *decoder, const struct emu_statement *statement,
+                             struct emu_instr *instr)
 {
     instr->text = decoder->syntax->opcodes[statement->opcode];
     instr->orders_lanes = orders_lanes(instr->text);
@@ -349,7 +198,7 @@ static bool decode_statement(struct decoder *decoder, const struct emu_statement
     instr->line = statement->line;
     instr->source_file = statement->source_file;
     instr->source_line = statement->source_line;
-    if (!resolve_operands(decoder, statement, instr) || !match(decoder, statement, instr) ||
+    if (!emu_resolve_operands(decoder, statement, instr) || !match(decoder, statement, instr) ||
         !check_values(decoder, instr))
         return false;
     list_uses(decoder, instr);
@@ -357,7 +206,7 @@ static bool decode_statement(struct decoder *decoder, const struct emu_statement
 }
 
 /* A return behind the last statement, so that no pc runs off the end. */
-static bool decode_end(struct decoder *decoder, struct emu_instr *instr)
+static bool decode_end(struct emu_decoder *decoder, struct emu_instr *instr)
 {
     struct emu_candidates found;
     *instr = (struct emu_instr){.text = "ret", .guard = -1, .line = decoder->from->line};
@@ -367,10 +216,10 @@ static bool decode_end(struct decoder *decoder, struct emu_instr *instr)
     if (emu_match_opcode(decoder->matcher, decoder->syntax->arena, "ret", &found, decoder->why))
         chosen = emu_match_operands(&found, "ret", NULL, 0, decoder->why);
     if (!chosen)
-        return fail(decoder, instr, "%s", decoder->why);
+        return emu_decode_fail(decoder, instr, "%s", decoder->why);
     struct emu_candidate *kept = emu_arena_alloc(decoder->syntax->arena, 1, sizeof *kept);
     if (!kept)
-        return fail_memory(decoder);
+        return emu_decode_fail_memory(decoder);
     *kept = *chosen;
     decoder->chosen[instr - decoder->kernel->instrs] = kept;
     instr->row = kept->row;
@@ -378,7 +227,7 @@ static bool decode_end(struct decoder *decoder, struct emu_instr *instr)
     return true;
 }
 
-static bool bind_instr(struct decoder *decoder, struct emu_instr *instr)
+static bool bind_instr(struct emu_decoder *decoder, struct emu_instr *instr)
 {
     const struct emu_candidate *chosen = decoder->chosen[instr - decoder->kernel->instrs];
     char reason[REASON_SIZE] = "";
@@ -389,12 +238,12 @@ static bool bind_instr(struct decoder *decoder, struct emu_instr *instr)
                             .why = reason};
     if (instr->row->bind(&bind))
         return true;
-    return fail(decoder, instr, "%.200s: %s", instr->text, *reason ? reason : "not with these operands");
+    return emu_decode_fail(decoder, instr, "%.200s: %s", instr->text, *reason ? reason : "not with these operands");
 }
 
 /* Room for everything that an instruction can read or write: each operand and element twice, a pair's second half,
  * the guard. */
-static bool alloc_kernel(struct decoder *decoder)
+static bool alloc_kernel(struct emu_decoder *decoder)
 {
     struct emu_kernel *kernel = decoder->kernel;
     struct emu_arena *arena = decoder->syntax->arena;
@@ -405,10 +254,11 @@ static bool alloc_kernel(struct decoder *decoder)
     decoder->chosen = emu_arena_alloc(arena, count, sizeof(void *));
     decoder->uses.items = emu_arena_alloc(arena, count + 4 * operands, sizeof *decoder->uses.items);
     decoder->uses.count = 0;
-    return (kernel->instrs && kernel->pool && decoder->chosen && decoder->uses.items) || fail_memory(decoder);
+    return (kernel->instrs && kernel->pool && decoder->chosen && decoder->uses.items) ||
+           emu_decode_fail_memory(decoder);
 }
 
-static bool decode_instrs(struct decoder *decoder)
+static bool decode_instrs(struct emu_decoder *decoder)
 {
     const struct emu_syntax_kernel *from = decoder->from;
     struct emu_instr *instrs = decoder->kernel->instrs;
@@ -418,7 +268,7 @@ static bool decode_instrs(struct decoder *decoder)
     return decode_end(decoder, &instrs[from->statement_count]);
 }
 
-static bool bind_instrs(struct decoder *decoder)
+static bool bind_instrs(struct emu_decoder *decoder)
 {
     for (uint32_t pc = 0; pc < decoder->kernel->instr_count; pc++)
         if (!bind_instr(decoder, &decoder->kernel->instrs[pc]))
@@ -438,7 +288,7 @@ static uint32_t launch_registers(const struct emu_syntax_kernel *from)
     return share > 255 ? 255 : (uint32_t)share;
 }
 
-static bool describe_kernel(const struct decoder *decoder)
+static bool describe_kernel(const struct emu_decoder *decoder)
 {
     const struct emu_syntax_kernel *from = decoder->from;
     struct emu_kernel *kernel = decoder->kernel;
@@ -448,10 +298,10 @@ static bool describe_kernel(const struct decoder *decoder)
     memcpy(kernel->required_cluster, from->required_cluster, sizeof kernel->required_cluster);
     kernel->explicit_cluster = from->explicit_cluster;
     kernel->launch_registers = launch_registers(from);
-    return kernel->name || fail_memory(decoder);
+    return kernel->name || emu_decode_fail_memory(decoder);
 }
 
-static bool decode_kernel(struct decoder *decoder, uint32_t number)
+static bool decode_kernel(struct emu_decoder *decoder, uint32_t number)
 {
     const struct emu_syntax_kernel *from = decoder->from;
     return describe_kernel(decoder) &&
@@ -465,11 +315,11 @@ static bool decode_kernel(struct decoder *decoder, uint32_t number)
 bool emu_decode_kernels(struct emu_syntax *syntax, const struct emu_matcher *matcher, struct emu_module *module,
                         char *why)
 {
-    struct decoder decoder = {.syntax = syntax, .matcher = matcher, .why = why};
+    struct emu_decoder decoder = {.syntax = syntax, .matcher = matcher, .why = why};
     decoder.candidates = emu_arena_alloc(syntax->arena, syntax->opcode_count, sizeof(void *));
     module->kernels = emu_arena_alloc(syntax->arena, syntax->kernel_count, sizeof *module->kernels);
     if (!decoder.candidates || !module->kernels)
-        return fail_memory(&decoder);
+        return emu_decode_fail_memory(&decoder);
     module->kernel_count = (uint32_t)syntax->kernel_count;
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         decoder.from = &syntax->kernels[i];

@@ -21,6 +21,28 @@ struct emu_uses {
     size_t count;
 };
 
+/* A module being decoded, kernel by kernel. */
+struct emu_decoder {
+    struct emu_syntax *syntax;
+    const struct emu_syntax_kernel *from;
+    struct emu_kernel *kernel;
+    const struct emu_matcher *matcher;
+    struct emu_candidates **candidates;  /* of each opcode; NULL: not looked for yet */
+    const struct emu_candidate **chosen; /* of each instruction, for bind */
+    struct emu_uses uses;
+    char *why;
+};
+
+/* Notes a reason with the instruction's line; the arguments may stand in decoder->why. Returns false. */
+bool emu_decode_fail(const struct emu_decoder *decoder, const struct emu_instr *instr, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool emu_decode_fail_memory(const struct emu_decoder *decoder);
+
+/* Resolves a statement's operands, and what their vectors hold, into the kernel's pool, which has the same numbers as
+ * the reader's. Rows are virtual registers. */
+bool emu_resolve_operands(const struct emu_decoder *decoder, const struct emu_statement *statement,
+                          struct emu_instr *instr);
+
 /* Replaces virtual registers by rows, everywhere in the kernel, and counts the rows. */
 bool emu_assign_rows(struct emu_kernel *kernel, const struct emu_register *registers, size_t register_count,
                      const struct emu_uses *uses, size_t pool_count, char *why);

@@ -49,6 +49,10 @@ bool emu_matcher_init(struct emu_matcher *matcher, struct emu_arena *arena, cons
 /* False, with a reason, when two rows can fit the same instruction, or one row in two ways. */
 bool emu_matcher_check(const struct emu_matcher *matcher, char *why);
 
+/* The next of "a,b,c"; *rest moves behind it. False at the end. */
+bool emu_next_choice(struct emu_span *rest, struct emu_span *choice);
+enum emu_shape emu_letter_shape(char letter);
+
 /* All rows that the opcode fits. False, with a reason that names the nearest rows, when there is none. */
 bool emu_match_opcode(const struct emu_matcher *matcher, struct emu_arena *arena, const char *opcode,
                       struct emu_candidates *candidates, char *why);
