@@ -230,6 +230,12 @@ static void lse_options(void **state)
     small->args.lse_flags = SMLA_LSE_WITH_SINK;
     run(small);
     assert_true(fabs(small->result.lse[0] - log(exp(lse) + exp(0.75))) < 1e-12);
+    set_sink(small, 3e38f); /* exp of it is infinite, the logarithm of the sum is not */
+    run(small);
+    assert_true(small->result.lse[0] == (double)3e38f);
+    set_sink(small, -3e38f);
+    run(small);
+    assert_true(fabs(small->result.lse[0] - lse) < 1e-12);
     set_sink(small, INFINITY);
     run(small);
     assert_true(small->result.lse[0] == INFINITY);

@@ -88,7 +88,7 @@ static double finish_lse(const struct problem *p, double lse, double sink)
     const bool with_sink = (p->args.lse_flags & SMLA_LSE_WITH_SINK) != 0 && p->args.attn_sink != NULL;
     const bool empty = lse == -INFINITY;
     if (with_sink)
-        lse = empty || sink == INFINITY ? sink : lse + log1p(exp(sink - lse));
+        lse = empty || isinf(sink) ? fmax(lse, sink) : fmax(lse, sink) + log1p(exp(-fabs(sink - lse)));
     else if (empty)
         return (p->args.lse_flags & SMLA_LSE_EMPTY_NEGATIVE) != 0 ? -INFINITY : INFINITY;
     return (p->args.lse_flags & SMLA_LSE_BASE_2) != 0 ? lse / log(2.0) : lse;
