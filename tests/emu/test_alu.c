@@ -351,10 +351,41 @@ void test_refusals(void **state)
     alu_refused("set.lt.f16x2.f32", "rrr");
 }
 
-#define ALU_LIST_TEST(name) cmocka_unit_test(name),
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ALU_TESTS(ALU_LIST_TEST)};
+    /* Coverage last: it looks at what the others have loaded. */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_wide_integers),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_carries),
+        cmocka_unit_test(test_logic),
+        cmocka_unit_test(test_shifts),
+        cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_float_rounding),
+        cmocka_unit_test(test_fma_against_libm),
+        cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_pairs_of_floats),
+        cmocka_unit_test(test_approximations),
+        cmocka_unit_test(test_approximations_err),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_half_arithmetic_exhaustive),
+        cmocka_unit_test(test_comparisons),
+        cmocka_unit_test(test_all_comparisons),
+        cmocka_unit_test(test_selections),
+        cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_half_conversions_exhaustive),
+        cmocka_unit_test(test_fp8_exhaustive),
+        cmocka_unit_test(test_ue8m0_exhaustive),
+        cmocka_unit_test(test_integer_conversions_exhaustive),
+        cmocka_unit_test(test_shuffles),
+        cmocka_unit_test(test_votes),
+        cmocka_unit_test(test_waiting_for_lanes),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_coverage),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,20 +64,13 @@ double to_double(uint64_t bits);
 #define F_MINUS 0x80000000u
 #define D_MINUS 0x8000000000000000ull
 
-/* The test groups, by file. */
-#define ALU_TESTS(X)                                                                                                   \
-    X(test_moves)                                                                                                      \
-    X(test_integers)                                                                                                   \
-    X(test_wide_integers)                                                                                              \
-    X(test_bits)                                                                                                       \
-    X(test_carries) X(test_logic) X(test_shifts) X(test_permute) X(test_floats) X(test_float_rounding)                 \
-        X(test_fma_against_libm) X(test_doubles) X(test_pairs_of_floats) X(test_approximations)                        \
-            X(test_approximations_err) X(test_mixed) X(test_halves) X(test_half_arithmetic_exhaustive)                 \
-                X(test_comparisons) X(test_all_comparisons) X(test_selections) X(test_conversions)                     \
-                    X(test_half_conversions_exhaustive) X(test_fp8_exhaustive) X(test_ue8m0_exhaustive)                \
-                        X(test_integer_conversions_exhaustive) X(test_shuffles) X(test_votes)                          \
-                            X(test_waiting_for_lanes) X(test_refusals) X(test_coverage)
-#define ALU_DECLARE_TEST(name) void name(void **state);
-ALU_TESTS(ALU_DECLARE_TEST)
+/* The test groups. */
+typedef void alu_test_fn(void **state);
+alu_test_fn test_moves, test_integers, test_wide_integers, test_bits, test_carries, test_logic, test_shifts,
+    test_permute, test_floats, test_float_rounding, test_fma_against_libm, test_doubles, test_pairs_of_floats,
+    test_approximations, test_approximations_err, test_mixed, test_halves, test_half_arithmetic_exhaustive,
+    test_comparisons, test_all_comparisons, test_selections, test_conversions, test_half_conversions_exhaustive,
+    test_fp8_exhaustive, test_ue8m0_exhaustive, test_integer_conversions_exhaustive, test_shuffles, test_votes,
+    test_waiting_for_lanes, test_refusals, test_coverage;
 
 #endif

@@ -186,30 +186,37 @@ static inline double alu_fma_odd(double a, double b, double c)
 
 /* ---- Bind functions, by file ---- */
 
-#define ALU_BINDS(X)                                                                                                   \
-    /* alu_move.c */                                                                                                   \
-    X(mov)                                                                                                             \
-    /* alu_integer.c */                                                                                                \
-    X(add)                                                                                                             \
-    X(sub)                                                                                                             \
-    X(add_sat)                                                                                                         \
-    X(sub_sat)                                                                                                         \
-    X(add_x2)                                                                                                          \
-    X(carry) X(mul_lo) X(mul_hi) X(mul_wide) X(mad_lo) X(mad_hi) X(mad_hi_sat) X(mad_wide) X(mul24) X(mad24) X(sad)    \
-        X(div) X(rem) X(abs) X(neg) X(min) X(max) X(min_x2) X(max_x2) X(popc) X(clz) X(bfind) X(fns) X(brev) X(bfe)    \
-            X(bfi) X(szext) X(bmsk) X(dp4a) X(dp2a) X(and) X(or) X(xor) X(not ) X(cnot) X(logic_pred) X(lop3) X(shf)   \
-                X(shl) X(shr) X(prmt) /* alu_float.c */                                                                \
-        X(float_add) X(float_sub) X(float_mul) X(float_fma) X(float_div) X(float_rcp) X(float_sqrt) X(float_rsqrt)     \
-            X(float_ex2) X(float_lg2) X(float_sin) X(float_cos) X(float_tanh) X(float_abs) X(float_neg) X(float_min)   \
-                X(float_max) X(copysign) X(testp) X(mixed) /* alu_half.c */                                            \
-        X(half_add) X(half_sub) X(half_mul) X(half_fma) X(half_neg) X(half_abs) X(half_min) X(half_max) X(half_ex2)    \
-            X(half_tanh)                            /* alu_convert.c */                                                \
-        X(cvt) X(cvt_two) X(cvt_unpack) X(cvt_pack) /* alu_compare.c */                                                \
-        X(setp) X(set) X(selp) X(slct)              /* alu_warp.c */                                                   \
-        X(shfl) X(vote) X(match) X(redux) X(activemask)
+typedef bool alu_bind_fn(const struct emu_bind *bind);
 
-#define ALU_DECLARE(name) bool alu_bind_##name(const struct emu_bind *bind);
-ALU_BINDS(ALU_DECLARE)
-#undef ALU_DECLARE
+/* alu_move.c */
+alu_bind_fn alu_bind_mov;
+
+/* alu_integer.c */
+alu_bind_fn alu_bind_add, alu_bind_sub, alu_bind_add_sat, alu_bind_sub_sat, alu_bind_add_x2, alu_bind_carry,
+    alu_bind_mul_lo, alu_bind_mul_hi, alu_bind_mul_wide, alu_bind_mad_lo, alu_bind_mad_hi, alu_bind_mad_hi_sat,
+    alu_bind_mad_wide, alu_bind_mul24, alu_bind_mad24, alu_bind_sad, alu_bind_div, alu_bind_rem, alu_bind_abs,
+    alu_bind_neg, alu_bind_min, alu_bind_max, alu_bind_min_x2, alu_bind_max_x2, alu_bind_popc, alu_bind_clz,
+    alu_bind_bfind, alu_bind_fns, alu_bind_brev, alu_bind_bfe, alu_bind_bfi, alu_bind_szext, alu_bind_bmsk,
+    alu_bind_dp4a, alu_bind_dp2a, alu_bind_and, alu_bind_or, alu_bind_xor, alu_bind_not, alu_bind_cnot,
+    alu_bind_logic_pred, alu_bind_lop3, alu_bind_shf, alu_bind_shl, alu_bind_shr, alu_bind_prmt;
+
+/* alu_float.c */
+alu_bind_fn alu_bind_float_add, alu_bind_float_sub, alu_bind_float_mul, alu_bind_float_fma, alu_bind_float_div,
+    alu_bind_float_rcp, alu_bind_float_sqrt, alu_bind_float_rsqrt, alu_bind_float_ex2, alu_bind_float_lg2,
+    alu_bind_float_sin, alu_bind_float_cos, alu_bind_float_tanh, alu_bind_float_abs, alu_bind_float_neg,
+    alu_bind_float_min, alu_bind_float_max, alu_bind_copysign, alu_bind_testp, alu_bind_mixed;
+
+/* alu_half.c */
+alu_bind_fn alu_bind_half_add, alu_bind_half_sub, alu_bind_half_mul, alu_bind_half_fma, alu_bind_half_neg,
+    alu_bind_half_abs, alu_bind_half_min, alu_bind_half_max, alu_bind_half_ex2, alu_bind_half_tanh;
+
+/* alu_convert.c */
+alu_bind_fn alu_bind_cvt, alu_bind_cvt_two, alu_bind_cvt_unpack, alu_bind_cvt_pack;
+
+/* alu_compare.c */
+alu_bind_fn alu_bind_setp, alu_bind_set, alu_bind_selp, alu_bind_slct;
+
+/* alu_warp.c */
+alu_bind_fn alu_bind_shfl, alu_bind_vote, alu_bind_match, alu_bind_redux, alu_bind_activemask;
 
 #endif

@@ -65,7 +65,10 @@ static bool rounds_up(enum emu_rounding rounding, bool negative, bool odd, int h
 
 uint64_t alu_shift_rounded(uint64_t mantissa, int shift, bool negative, enum emu_rounding rounding)
 {
-    if (shift <= 0 || mantissa == 0) {
+    if (mantissa == 0) {
+        return 0;
+    }
+    if (shift <= 0) {
         return mantissa << -shift;
     }
     if (shift > 64) {
