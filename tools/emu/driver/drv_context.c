@@ -31,7 +31,7 @@ static void begin(struct drv_context *context)
 
 void drv_context_clear(struct drv_context *context)
 {
-    drv_write_report();
+    drv_write_report(false);
     drv_streams_destroy(context);
     drv_events_destroy(context);
     drv_modules_destroy(context);

@@ -52,7 +52,7 @@ __attribute__((destructor)) static void at_exit(void)
         return;
     pthread_mutex_lock(&drv.lock);
     if (drv.initialised)
-        drv_write_report();
+        drv_write_report(true);
     drv.gone = true;
     pthread_mutex_unlock(&drv.lock);
 }

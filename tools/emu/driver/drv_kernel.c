@@ -3,9 +3,17 @@
 
 #include "drv_state.h"
 
+enum { MAX_REGISTERS = 255 }; /* a thread */
+
+/* PTX does not tell how many registers ptxas will give. Without bounds of the kernel's own: as many as let the largest
+ * block run. */
 int drv_registers(const struct emu_kernel *code)
 {
-    return code->launch_registers == 0 ? 32 : (int)code->launch_registers;
+    const bool bounded = code->max_threads != 0 || code->required_ntid[0] != 0;
+    const int most = DRV_REGISTERS_PER_SM / DRV_MAX_THREADS;
+    if (code->launch_registers == 0 || (!bounded && code->launch_registers == MAX_REGISTERS))
+        return most;
+    return (int)code->launch_registers;
 }
 
 int drv_kernel_max_threads(const struct emu_kernel *code)

@@ -267,7 +267,7 @@ int drv_kernel_op_run(struct drv_context *context, const struct drv_kernel_op *o
     if (error != DRV_CUDA_SUCCESS) {
         context->error = error;
         log_finding();
-        drv_write_report();
+        drv_write_report(false);
     }
     if (op->after != NULL)
         return drv_op_run(context,

@@ -27,8 +27,11 @@ const char *drv_last_message(void)
     return drv.log_count == 0 ? "" : drv.log[(drv.log_count - 1) % DRV_LOG_LINES];
 }
 
-void drv_write_report(void)
+void drv_write_report(bool last)
 {
+    /* Standard error gets it once. */
+    if (!last && strcmp(drv.settings.report, "-") == 0)
+        return;
     if (drv.settings.report[0] != '\0' && !emu_report_write(drv.report, drv.settings.report))
         drv_log(0, "the report cannot be written to %s", drv.settings.report);
 }

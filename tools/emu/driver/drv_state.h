@@ -262,7 +262,8 @@ int drv_stream_of(struct drv_context *context, struct drv_stream *handle, struct
 /* Keeps a sentence for cuLogsDumpToMemory, log callbacks and smla_emu_message. Returns `result`. */
 int drv_log(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *drv_last_message(void);
-void drv_write_report(void);
+/* To the file of SMLA_EMU_REPORT, if there is one. */
+void drv_write_report(bool last);
 
 /* ---- Settings ---- */
 

@@ -1,0 +1,31 @@
+# The driver interface: its parts alone, the shared object by its own declarations, a plain program by the real cuda.h.
+foreach(part report allocations)
+  add_executable(emu_test_${part} ${CMAKE_CURRENT_LIST_DIR}/test_${part}.c ${PROJECT_SOURCE_DIR}/tools/emu/${part}.c)
+  target_include_directories(emu_test_${part} PRIVATE ${PROJECT_SOURCE_DIR}/tools/emu)
+  target_link_libraries(emu_test_${part} PRIVATE ${CMOCKA_LIBRARY} Threads::Threads)
+  add_test(NAME emu.${part} COMMAND emu_test_${part})
+endforeach()
+
+if(NOT TARGET smla_emu_driver)
+  return()
+endif()
+foreach(part init objects code graph entry_points)
+  add_executable(emu_test_driver_${part} ${CMAKE_CURRENT_LIST_DIR}/test_driver_${part}.c)
+  target_include_directories(emu_test_driver_${part} PRIVATE
+    ${PROJECT_SOURCE_DIR}/tools/emu ${PROJECT_SOURCE_DIR}/tools/emu/driver)
+  target_link_libraries(emu_test_driver_${part} PRIVATE
+    smla_emu_driver ${CMOCKA_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
+  add_test(NAME emu.driver_${part} COMMAND emu_test_driver_${part})
+endforeach()
+
+find_path(CUDA_INCLUDE_DIR cuda.h PATHS /usr/local/cuda/include)
+if(CUDA_INCLUDE_DIR)
+  add_executable(emu_test_driver_header ${CMAKE_CURRENT_LIST_DIR}/test_driver_header.c)
+  target_include_directories(emu_test_driver_header PRIVATE ${PROJECT_SOURCE_DIR}/tools/emu/driver)
+  target_include_directories(emu_test_driver_header SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+  add_test(NAME emu.driver_header COMMAND emu_test_driver_header)
+  add_executable(emu_driver_program ${CMAKE_CURRENT_LIST_DIR}/driver_program.c)
+  target_include_directories(emu_driver_program SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+  target_link_libraries(emu_driver_program PRIVATE smla_emu_driver)
+  add_test(NAME emu.driver_program COMMAND emu_driver_program)
+endif()
