@@ -9,24 +9,32 @@ static size_t at_least_one(size_t count)
     return count ? count : 1;
 }
 
+/* Every class gets as many rows as the largest has: PTX that names a register of the wrong width then reads another
+ * register, and never beside them. What no kernel touches costs address space alone. */
+static size_t rows_of(const struct emu_kernel *kernel)
+{
+    size_t most = kernel->row32_count > kernel->row64_count ? kernel->row32_count : kernel->row64_count;
+    return at_least_one(most > kernel->pred_count ? most : kernel->pred_count);
+}
+
 static bool create_warp(struct emu_warp *warp, struct emu_cta *cta, int index, const struct emu_kernel *kernel)
 {
-    const size_t words = (at_least_one(kernel->row32_count) + 63) / 64;
+    const size_t rows = rows_of(kernel);
     warp->cta = cta;
     warp->index = index;
-    warp->r32 = aligned_alloc(64, at_least_one(kernel->row32_count) * EMU_LANES * sizeof(*warp->r32));
-    warp->r64 = aligned_alloc(64, at_least_one(kernel->row64_count) * EMU_LANES * sizeof(*warp->r64));
-    warp->preds = calloc(at_least_one(kernel->pred_count), sizeof(*warp->preds));
-    warp->def32 = calloc(at_least_one(kernel->row32_count), sizeof(*warp->def32));
-    warp->def64 = calloc(at_least_one(kernel->row64_count), sizeof(*warp->def64));
-    warp->defp = calloc(at_least_one(kernel->pred_count), sizeof(*warp->defp));
+    warp->r32 = aligned_alloc(64, rows * EMU_LANES * sizeof(*warp->r32));
+    warp->r64 = aligned_alloc(64, rows * EMU_LANES * sizeof(*warp->r64));
+    warp->preds = calloc(rows, sizeof(*warp->preds));
+    warp->def32 = calloc(rows, sizeof(*warp->def32));
+    warp->def64 = calloc(rows, sizeof(*warp->def64));
+    warp->defp = calloc(rows, sizeof(*warp->defp));
     warp->local = calloc(at_least_one(EMU_LANES * (size_t)kernel->local_bytes), 1);
     warp->sync = calloc(1, sizeof(*warp->sync));
     if (!warp->r32 || !warp->r64 || !warp->preds || !warp->def32 || !warp->def64 || !warp->defp || !warp->local ||
         !warp->sync)
         return false;
-    warp->sync->in_flight_group = calloc(at_least_one(kernel->row32_count), sizeof(uint32_t));
-    warp->sync->touched = calloc(words, sizeof(uint64_t));
+    warp->sync->in_flight_group = calloc(rows, sizeof(uint32_t));
+    warp->sync->touched = calloc(rows / 64 + 1, sizeof(uint64_t));
     for (int queue = 0; queue < EMU_QUEUES; queue++)
         warp->sync->queues[queue].tail = &warp->sync->queues[queue].head;
     return warp->sync->in_flight_group && warp->sync->touched;
