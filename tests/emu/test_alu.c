@@ -381,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_fp8_exhaustive),
         cmocka_unit_test(test_ue8m0_exhaustive),
         cmocka_unit_test(test_integer_conversions_exhaustive),
+        cmocka_unit_test(test_float_to_integer),
         cmocka_unit_test(test_shuffles),
         cmocka_unit_test(test_votes),
         cmocka_unit_test(test_waiting_for_lanes),

@@ -70,7 +70,7 @@ alu_test_fn test_moves, test_integers, test_wide_integers, test_bits, test_carri
     test_permute, test_floats, test_float_rounding, test_fma_against_libm, test_doubles, test_pairs_of_floats,
     test_approximations, test_approximations_err, test_mixed, test_halves, test_half_arithmetic_exhaustive,
     test_comparisons, test_all_comparisons, test_selections, test_conversions, test_half_conversions_exhaustive,
-    test_fp8_exhaustive, test_ue8m0_exhaustive, test_integer_conversions_exhaustive, test_shuffles, test_votes,
-    test_waiting_for_lanes, test_refusals, test_coverage;
+    test_fp8_exhaustive, test_ue8m0_exhaustive, test_integer_conversions_exhaustive, test_float_to_integer,
+    test_shuffles, test_votes, test_waiting_for_lanes, test_refusals, test_coverage;
 
 #endif

@@ -405,3 +405,32 @@ void test_integer_conversions_exhaustive(void **state)
         }
     }
 }
+
+/* Towards zero over random patterns of bits, against the definition in long double. */
+void test_float_to_integer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *opcode, *kinds;
+        long double least, most;
+    } checks[] = {{"cvt.rzi.s32.f32", "rr", -0x1p31L, 0x1p31L - 1}, {"cvt.rzi.u32.f32", "rr", 0, 0x1p32L - 1}};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        struct alu_test test;
+        uint32_t bits = 12345;
+        alu_load(&test, checks[i].opcode, checks[i].kinds, NULL);
+        for (int round = 0; round < 20000; round++) {
+            bits = bits * 1664525u + 1013904223u;
+            alu_set_all(&test, 1, bits);
+            alu_run(&test, 1);
+            const long double value = truncl((long double)to_float(bits));
+            const long double clamped = value < checks[i].least  ? checks[i].least
+                                        : value > checks[i].most ? checks[i].most
+                                                                 : value;
+            const uint32_t expected = value != value ? 0 : (uint32_t)(int64_t)clamped;
+            if (alu_get(&test, 0, 0) != expected) {
+                fail_msg("%s of 0x%08x", checks[i].opcode, bits);
+            }
+        }
+        alu_free(&test);
+    }
+}

@@ -224,6 +224,16 @@ static inline uint32_t f16_of_bits(uint32_t bits)
     return alu_f16_of_double((double)alu_float_of_bits(bits));
 }
 
+/* Towards zero, a NaN to zero, the rest to the ends of the range. */
+static inline uint32_t s32_of_bits(uint32_t bits)
+{
+    const double value = (double)alu_float_of_bits(bits);
+    const double low = value > -0x1p31 ? value : -0x1p31;
+    const double clamped = low < 0x7fffffff ? low : 0x7fffffff;
+    return value == value ? (uint32_t)(int32_t)clamped : 0;
+}
+
+EXEC_FAST(s32_of_f32, 32, 32, s32_of_bits(a))
 EXEC_FAST(f32_of_s32, 32, 32, alu_bits_of_float((float)(int32_t)a))
 EXEC_FAST(f32_of_u32, 32, 32, alu_bits_of_float((float)a))
 EXEC_FAST(f64_of_s32, 64, 32, alu_bits_of_double((double)(int32_t)a))
@@ -237,6 +247,8 @@ EXEC_FAST(f16_of_f32, 32, 32, f16_of_bits(a))
 EXEC_FAST(s64_of_s32, 64, 32, (uint64_t)(int64_t)(int32_t)a)
 EXEC_FAST(u64_of_u32, 64, 32, (uint64_t)a)
 EXEC_FAST(u32_of_u64, 32, 64, (uint32_t)a)
+EXEC_FAST(u16_of_u32, 32, 32, a & 0xffff)
+EXEC_FAST(u64_of_u16, 64, 32, (uint64_t)(a & 0xffff))
 EXEC_FAST(u32_of_u16, 32, 32, a & 0xffff)
 EXEC_FAST(s32_of_s16, 32, 32, (uint32_t)(int32_t)(int16_t)(uint16_t)a)
 
@@ -255,7 +267,11 @@ static const struct fast {
     {EMU_U32, EMU_U64, EMU_RN, u32_of_u64},   {EMU_S32, EMU_U64, EMU_RN, u32_of_u64},
     {EMU_U32, EMU_S64, EMU_RN, u32_of_u64},   {EMU_S32, EMU_S64, EMU_RN, u32_of_u64},
     {EMU_U32, EMU_U16, EMU_RN, u32_of_u16},   {EMU_S32, EMU_U16, EMU_RN, u32_of_u16},
-    {EMU_S32, EMU_S16, EMU_RN, s32_of_s16},   {EMU_U32, EMU_S16, EMU_RN, s32_of_s16},
+    {EMU_U16, EMU_U32, EMU_RN, u16_of_u32},   {EMU_U16, EMU_S32, EMU_RN, u16_of_u32},
+    {EMU_S16, EMU_U32, EMU_RN, u16_of_u32},   {EMU_S16, EMU_S32, EMU_RN, u16_of_u32},
+    {EMU_U64, EMU_U16, EMU_RN, u64_of_u16},   {EMU_S64, EMU_U16, EMU_RN, u64_of_u16},
+    {EMU_S32, EMU_F32, EMU_RZI, s32_of_f32},  {EMU_S32, EMU_S16, EMU_RN, s32_of_s16},
+    {EMU_U32, EMU_S16, EMU_RN, s32_of_s16},
 };
 
 static bool is_plain(const struct emu_instr *instr)
@@ -398,10 +414,32 @@ ALU_EXEC(cvt_unpack)
     return EMU_NEXT;
 }
 
+/* To f16 without a modifier, on the bits. e4m3 has a bias of 7 for f16's 15, and eight subnormals that become normal.
+ */
+static inline uint32_t f16_of_e4m3(uint32_t byte)
+{
+    static const uint16_t subnormals[8] = {0, 0x1800, 0x1c00, 0x1e00, 0x2000, 0x2100, 0x2200, 0x2300};
+    const uint32_t magnitude = byte & 0x7f, sign = (byte & 0x80) << 8;
+    const uint32_t number = magnitude < 8 ? subnormals[magnitude] : (magnitude << 7) + (8 << 10);
+    return magnitude == 0x7f ? 0x7fff : sign | number;
+}
+
+/* e5m2 is the upper half of an f16. */
+static inline uint32_t f16_of_e5m2(uint32_t byte)
+{
+    return (byte & 0x7f) > 0x7c ? 0x7fff : byte << 8;
+}
+
+EXEC_FAST(f16x2_of_e4m3x2, 32, 32, f16_of_e4m3(a >> 8 & 0xff) << 16 | f16_of_e4m3(a & 0xff))
+EXEC_FAST(f16x2_of_e5m2x2, 32, 32, f16_of_e5m2(a >> 8 & 0xff) << 16 | f16_of_e5m2(a & 0xff))
+
 bool alu_bind_cvt_unpack(const struct emu_bind *bind)
 {
     const enum emu_type to = alu_begin(bind);
     bind->instr->exec = cvt_unpack;
+    if (to == EMU_F16X2 && !bind->instr->facts.relu) {
+        bind->instr->exec = bind->instr->type2 == EMU_E4M3X2 ? f16x2_of_e4m3x2 : f16x2_of_e5m2x2;
+    }
     return ALU_FINISH(bind, to, (enum emu_type)bind->instr->type2);
 }
 

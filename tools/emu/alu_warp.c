@@ -9,34 +9,55 @@
 /* What a lane gets when it reads from one that does not take part: undefined by the ISA, easily seen here. */
 #define NOT_TAKING_PART 0xbadbad00u
 
+static enum emu_action fault_foreign_lane(struct emu_warp *warp, const struct emu_instr *instr, int lane,
+                                          uint32_t members)
+{
+    return emu_fault(warp, instr, lane, EMU_DIVERGENT, "%s: lane %d is not in its own member mask 0x%08x", instr->text,
+                     lane, members);
+}
+
+/* Lanes with different masks: each must name itself, and only lanes that name the same. */
+static enum emu_action check_sets(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask,
+                                  const uint32_t members[EMU_LANES])
+{
+    for (uint32_t lanes = mask; lanes; lanes &= lanes - 1) {
+        const int lane = __builtin_ctz(lanes);
+        if (!(members[lane] >> lane & 1)) {
+            return fault_foreign_lane(warp, instr, lane, members[lane]);
+        }
+        for (uint32_t named = members[lane] & mask; named; named &= named - 1) {
+            const int other = __builtin_ctz(named);
+            if (members[other] != members[lane]) {
+                return emu_fault(warp, instr, lane, EMU_DIVERGENT,
+                                 "%s: lane %d names the member mask 0x%08x, lane %d, one of those, 0x%08x", instr->text,
+                                 lane, members[lane], other, members[other]);
+            }
+        }
+    }
+    return EMU_NEXT;
+}
+
 /* The membermask operand in all lanes, and whether the instruction can go ahead. EMU_NEXT: it can. */
 static enum emu_action gather(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask,
                               uint32_t members[EMU_LANES])
 {
-    uint32_t spare[EMU_LANES];
+    uint32_t spare[EMU_LANES], named = 0;
     memcpy(members, emu_source32(warp, &instr->operands[instr->operand_count - 1], spare), EMU_LANES * sizeof *members);
-    ALU_EACH_LANE(i)
-    {
-        if (!(mask >> i & 1)) {
-            continue;
-        }
-        if (!(members[i] >> i & 1)) {
-            return emu_fault(warp, instr, i, EMU_DIVERGENT, "%s: lane %d is not in its own member mask 0x%08x",
-                             instr->text, i, members[i]);
-        }
-        const uint32_t missing = members[i] & warp->live & ~mask;
-        if (missing) {
-            warp->wait = (struct emu_wait){.kind = EMU_WAIT_LANES, .what = members[i], .mask = mask};
-            return EMU_BLOCKED;
-        }
-        for (uint32_t named = members[i] & mask; named; named &= named - 1) {
-            const int other = __builtin_ctz(named);
-            if (members[other] != members[i]) {
-                return emu_fault(warp, instr, i, EMU_DIVERGENT,
-                                 "%s: lane %d names the member mask 0x%08x, lane %d, one of those, 0x%08x", instr->text,
-                                 i, members[i], other, members[other]);
-            }
-        }
+    const uint32_t first = members[__builtin_ctz(mask)];
+    bool all_alike = true;
+    for (uint32_t lanes = mask; lanes; lanes &= lanes - 1) {
+        named |= members[__builtin_ctz(lanes)];
+        all_alike &= members[__builtin_ctz(lanes)] == first;
+    }
+    if (all_alike && mask & ~first) {
+        return fault_foreign_lane(warp, instr, __builtin_ctz(mask & ~first), first);
+    }
+    if (!all_alike && check_sets(warp, instr, mask, members) != EMU_NEXT) {
+        return EMU_FAULT;
+    }
+    if (named & warp->live & ~mask) {
+        warp->wait = (struct emu_wait){.kind = EMU_WAIT_LANES, .what = named, .mask = mask};
+        return EMU_BLOCKED;
     }
     return EMU_NEXT;
 }
