@@ -72,3 +72,11 @@ size_t run_emu_findings(const char *path)
         write("-");
     return findings;
 }
+
+void run_emu_message(const char *path, char *message, size_t capacity)
+{
+    size_t (*get)(char *, size_t);
+    message[0] = '\0';
+    if (find_symbol(path, "smla_emu_message", &get))
+        get(message, capacity);
+}

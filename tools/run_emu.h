@@ -26,4 +26,7 @@ bool run_emu_is(const char *path);
 /* Number of different findings so far; its report on standard error when there are some. 0 for other drivers. */
 size_t run_emu_findings(const char *path);
 
+/* The emulated device's last sentence about what it refused; "" when there is none. */
+void run_emu_message(const char *path, char *message, size_t capacity);
+
 #endif

@@ -138,6 +138,16 @@ static int open_card(struct opened *opened, const struct options *options)
     return opened->code;
 }
 
+/* A driver call's name and code tell less than the emulated device's own sentence. */
+static void add_message(struct opened *opened)
+{
+    char message[512];
+    const size_t length = strlen(opened->why);
+    run_emu_message(opened->driver, message, sizeof message);
+    if (message[0] != '\0')
+        snprintf(opened->why + length, sizeof opened->why - length, ": %s", message);
+}
+
 static int open_emulated(struct opened *opened, const struct options *options)
 {
     opened->device = DEVICE_EMU;
@@ -154,6 +164,8 @@ static int open_emulated(struct opened *opened, const struct options *options)
         snprintf(opened->why, sizeof opened->why, "%s is not the emulated device", opened->driver);
         opened->code = CLI_UNAVAILABLE;
     }
+    if (opened->code != CLI_FINE)
+        add_message(opened);
     return opened->code;
 }
 
