@@ -41,9 +41,11 @@ static void put_matrices(struct tensor_machine *tm)
             }
 }
 
-static void opcode_of(char *opcode, size_t room, const char *name, int count, bool trans, const char *space)
+/* With the shape first, as ISA has it, or last, as CUTLASS. */
+static void opcode_of(char *opcode, size_t room, const char *name, int count, bool trans, bool last, const char *space)
 {
-    snprintf(opcode, room, "%s.sync.aligned.m8n8.x%d%s%s.b16", name, count, trans ? ".trans" : "", space);
+    snprintf(opcode, room, "%s.sync.aligned%s.x%d%s%s%s.b16", name, last ? "" : ".m8n8", count, trans ? ".trans" : "",
+             last ? ".m8n8" : "", space);
 }
 
 static void check_bytes(const uint8_t touched[TM_SHARED], int count)
@@ -66,15 +68,16 @@ static void loads(void **unused)
     set_addresses(tm);
     for (int lane = 0; lane < EMU_LANES; lane++)
         tm->r64[0][0][0][lane] = emu_shared_window() + row_offset(lane / 8, lane % 8);
-    for (int variant = 0; variant < 18; variant++) {
+    for (int variant = 0; variant < 36; variant++) {
         const int count = 1 << variant % 3;
         const bool trans = variant / 3 % 2;
+        const int space = variant / 6 % 3;
         char opcode[80];
         tm->pool_count = 0;
         memset(tm->shared_read, 0, sizeof tm->shared_read);
         const struct emu_operand operands[] = {tm_vector(tm, 0, count),
-                                               variant / 6 == 2 ? tm_address64(0) : tm_address32(ROW_ADDRESS)};
-        opcode_of(opcode, sizeof opcode, "ldmatrix", count, trans, spaces[variant / 6]);
+                                               space == 2 ? tm_address64(0) : tm_address32(ROW_ADDRESS)};
+        opcode_of(opcode, sizeof opcode, "ldmatrix", count, trans, variant / 18, spaces[space]);
         assert_int_equal(tm_run(tm, 0, opcode, EMU_ALL_LANES, 2, operands), EMU_NEXT);
         for (int i = 0; i < count; i++)
             for (int lane = 0; lane < EMU_LANES; lane++)
@@ -90,9 +93,9 @@ static void stores(void **unused)
     (void)unused;
     struct tensor_machine *tm = tm_create(1);
     set_addresses(tm);
-    for (int variant = 0; variant < 6; variant++) {
+    for (int variant = 0; variant < 12; variant++) {
         const int count = 1 << variant % 3;
-        const bool trans = variant / 3;
+        const bool trans = variant / 3 % 2;
         char opcode[80];
         tm->pool_count = 0;
         memset(tm->shared[0], 0, TM_SHARED);
@@ -101,7 +104,7 @@ static void stores(void **unused)
             for (int lane = 0; lane < EMU_LANES; lane++)
                 tm->r32[0][0][i][lane] = fragment(i, lane, trans);
         const struct emu_operand operands[] = {tm_address32(ROW_ADDRESS), tm_vector(tm, 0, count)};
-        opcode_of(opcode, sizeof opcode, "stmatrix", count, trans, ".shared");
+        opcode_of(opcode, sizeof opcode, "stmatrix", count, trans, variant / 6, ".shared");
         assert_int_equal(tm_run(tm, 0, opcode, EMU_ALL_LANES, 2, operands), EMU_NEXT);
         for (int i = 0; i < count; i++)
             for (int row = 0; row < 8; row++)

@@ -151,6 +151,9 @@ static const struct emu_row rows[] = {
     /* Matrices between shared memory and registers */
     {"ldmatrix.sync.aligned.m8n8.[x1,x2,x4].{trans}.{shared,shared::cta}.b16", "dm", emu_bind_ldmatrix, "9.7.14.5.15"},
     {"stmatrix.sync.aligned.m8n8.[x1,x2,x4].{trans}.{shared,shared::cta}.b16", "ms", emu_bind_stmatrix, "9.7.14.5.16"},
+    /* Not ISA's order, but ptxas takes it and CUTLASS writes it. */
+    {"ldmatrix.sync.aligned.[x1,x2,x4].{trans}.m8n8.{shared,shared::cta}.b16", "dm", emu_bind_ldmatrix, "9.7.14.5.15"},
+    {"stmatrix.sync.aligned.[x1,x2,x4].{trans}.m8n8.{shared,shared::cta}.b16", "ms", emu_bind_stmatrix, "9.7.14.5.16"},
     {"movmatrix.sync.aligned.m8n8.trans.b16", "ds", emu_bind_movmatrix, "9.7.14.5.17"},
 
     /* Bulk copies */
