@@ -2,8 +2,9 @@
  * of all results and, on standard output, a line with name, size and digest each. A card's file is the golden one for
  * the emulated device.
  *
- * probes LIBCUDA IMAGE OUTPUT [--extra]: IMAGE is probes.cu as PTX or cubin. --extra runs, on a card, forms that the
- * emulated device refuses, to learn what they do. Exit: 0 done, 77 no device, 1 a fault. */
+ * probes LIBCUDA IMAGE OUTPUT GROUP: IMAGE is probes.cu as PTX or cubin. GROUP is matrix, encode, convert, or the
+ * number of a tensor box: each box in a process of its own (run), because a fault ends the context. Exit: 0 done, 77 no
+ * device, 2 no such group, 1 a fault. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -218,28 +219,27 @@ struct box_case {
     uint32_t box[5], steps[5];
     int at[5];
     uint32_t offset;
-    bool extra;
 };
 
 /* Types and swizzles by their numbers in cuda.h. */
 static const struct box_case boxes[] = {
-    {9, 2, 1, 0, {1000}, {256}, {1}, {512}, 0, false},
-    {9, 2, 1, 0, {1000}, {64}, {1}, {-3}, 128, false},
-    {9, 2, 2, 3, {200, 40}, {64, 16}, {1, 1}, {64, 3}, 0, false},
-    {9, 2, 2, 3, {200, 40}, {64, 16}, {1, 1}, {168, 33}, 1152, false},
-    {6, 2, 2, 2, {200, 40}, {32, 16}, {1, 1}, {-5, -2}, 0, false},
-    {6, 2, 2, 2, {200, 40}, {32, 9}, {1, 1}, {5, 2}, 640, false},
-    {0, 1, 2, 1, {208, 40}, {32, 16}, {1, 1}, {190, 30}, 128, false},
-    {7, 4, 2, 1, {200, 40}, {8, 16}, {1, 1}, {100, 7}, 0, false},
-    {7, 4, 3, 3, {40, 9, 6}, {32, 4, 3}, {1, 1, 1}, {10, 7, 4}, 0, false},
-    {8, 8, 3, 0, {40, 9, 6}, {10, 4, 3}, {1, 2, 1}, {33, 2, -1}, 0, false},
-    {4, 8, 4, 3, {20, 6, 5, 4}, {16, 3, 2, 2}, {1, 1, 2, 1}, {2, 5, 1, 3}, 0, false},
-    {3, 4, 5, 0, {12, 5, 4, 3, 3}, {8, 3, 3, 2, 2}, {1, 2, 1, 1, 2}, {6, 1, 2, 2, 1}, 256, false},
-    {1, 2, 5, 2, {64, 3, 3, 3, 3}, {32, 2, 2, 2, 2}, {1, 1, 1, 1, 1}, {40, 2, -1, 1, 0}, 0, false},
+    {9, 2, 1, 0, {1000}, {256}, {1}, {512}, 0},
+    {9, 2, 1, 0, {1000}, {64}, {1}, {-3}, 128},
+    {9, 2, 2, 3, {200, 40}, {64, 16}, {1, 1}, {64, 3}, 0},
+    {9, 2, 2, 3, {200, 40}, {64, 16}, {1, 1}, {168, 33}, 1152},
+    {6, 2, 2, 2, {200, 40}, {32, 16}, {1, 1}, {-5, -2}, 0},
+    {6, 2, 2, 2, {200, 40}, {32, 9}, {1, 1}, {5, 2}, 640},
+    {0, 1, 2, 1, {208, 40}, {32, 16}, {1, 1}, {190, 30}, 128},
+    {7, 4, 2, 1, {200, 40}, {8, 16}, {1, 1}, {100, 7}, 0},
+    {7, 4, 3, 3, {40, 9, 6}, {32, 4, 3}, {1, 1, 1}, {10, 7, 4}, 0},
+    {8, 8, 3, 0, {40, 9, 6}, {10, 4, 3}, {1, 2, 1}, {33, 2, -1}, 0},
+    {4, 8, 4, 3, {20, 6, 5, 4}, {16, 3, 2, 2}, {1, 1, 2, 1}, {2, 5, 1, 3}, 0},
+    {3, 4, 5, 0, {12, 5, 4, 3, 3}, {8, 3, 3, 2, 2}, {1, 2, 1, 1, 2}, {6, 1, 2, 2, 1}, 256},
+    {1, 2, 5, 2, {64, 3, 3, 3, 3}, {32, 2, 2, 2, 2}, {1, 1, 1, 1, 1}, {40, 2, -1, 1, 0}, 0},
     /* A swizzled box that is narrower than its swizzle: packed rows, or rows as far apart as the swizzle is wide? */
-    {9, 2, 2, 3, {200, 40}, {32, 16}, {1, 1}, {64, 3}, 0, true},
-    {9, 2, 2, 3, {200, 40}, {16, 16}, {1, 1}, {64, 3}, 0, true},
-    {9, 2, 2, 2, {200, 40}, {16, 16}, {1, 1}, {64, 3}, 0, true},
+    {9, 2, 2, 3, {200, 40}, {32, 16}, {1, 1}, {64, 3}, 0},
+    {9, 2, 2, 3, {200, 40}, {16, 16}, {1, 1}, {64, 3}, 0},
+    {9, 2, 2, 2, {200, 40}, {16, 16}, {1, 1}, {64, 3}, 0},
 };
 
 enum { TENSOR_BYTES = 1 << 18 };
@@ -295,13 +295,11 @@ static void tensor_probe(const struct box_case *b, int number, device_pointer te
     record(name, bytes, 65536);
 }
 
-static void tensor_probes(bool extra)
+static void box_probe(int number)
 {
     device_pointer tensor;
     check(cu.alloc(&tensor, TENSOR_BYTES), "cuMemAlloc");
-    for (int i = 0; i < (int)(sizeof(boxes) / sizeof(*boxes)); i++)
-        if (extra || !boxes[i].extra)
-            tensor_probe(&boxes[i], i, tensor);
+    tensor_probe(&boxes[number], number, tensor);
     check(cu.free(tensor), "cuMemFree");
 }
 
@@ -419,17 +417,41 @@ static void *read_file(const char *path)
     return bytes;
 }
 
+static void conversion_probes(void)
+{
+    run("conversions", "cvt.exact", 128, window, 512, 0, 0, 0, OUT_BYTES);
+    run("conversions", "cvt.ties", 128, window, 512, 0x8000, 0, 0, OUT_BYTES);
+    run("conversions", "cvt.near", 128, window, 512, 0x8001, 0, 0, OUT_BYTES);
+}
+
+/* False when there is no such group. */
+static bool run_group(const char *group)
+{
+    const int box = atoi(group);
+    if (strcmp(group, "matrix") == 0) {
+        wgmma_probes();
+        matrix_probes();
+    } else if (strcmp(group, "encode") == 0)
+        encoder_probe(image);
+    else if (strcmp(group, "convert") == 0)
+        conversion_probes();
+    else if (group[0] >= '0' && group[0] <= '9' && box < (int)(sizeof(boxes) / sizeof(*boxes)))
+        box_probe(box);
+    else
+        return false;
+    return true;
+}
+
 int main(int count, char **arguments)
 {
     int device;
     void *context;
-    if (count < 4) {
-        fprintf(stderr, "usage: %s LIBCUDA IMAGE OUTPUT [--extra]\n", arguments[0]);
-        return 1;
+    if (count != 5) {
+        fprintf(stderr, "usage: %s LIBCUDA IMAGE OUTPUT GROUP\n", arguments[0]);
+        return 2;
     }
     if (!load_driver(arguments[1]) || cu.init(0) != 0 || cu.device_get(&device, 0) != 0)
         return 77;
-    const bool extra = count > 4 && strcmp(arguments[4], "--extra") == 0;
     void *bytes = read_file(arguments[2]);
     output = fopen(arguments[3], "wb");
     if (!bytes || !output) {
@@ -441,13 +463,9 @@ int main(int count, char **arguments)
     check(cu.module_load(&module, bytes), "cuModuleLoadData");
     check(cu.alloc(&out, OUT_BYTES), "cuMemAlloc");
     check(cu.alloc(&image, 1 << 17), "cuMemAlloc");
-    wgmma_probes();
-    matrix_probes();
-    tensor_probes(extra);
-    encoder_probe(image);
-    run("conversions", "cvt.exact", 128, window, 512, 0, 0, 0, OUT_BYTES);
-    run("conversions", "cvt.ties", 128, window, 512, 0x8000, 0, 0, OUT_BYTES);
-    run("conversions", "cvt.near", 128, window, 512, 0x8001, 0, 0, OUT_BYTES);
+    const bool known = run_group(arguments[4]);
     free(bytes);
+    if (!known)
+        return 2;
     return fclose(output) == 0 ? 0 : 1;
 }
