@@ -97,6 +97,10 @@ void emu_async_issue(struct emu_async *op)
         take_load_agent(op);
     op->access.clocks = emu_clocks_share(warp->sync->now);
     box->group = queue->open_group[number == QUEUE_WGMMA ? 0 : first_lane(box->lanes)];
+    if (op->kind == EMU_ASYNC_STORE) {
+        warp->sync->store_group[first_lane(box->lanes)] = box->group;
+        warp->sync->newest_store = op->instr;
+    }
     box->tx_left = op->tx_bytes;
     box->pieces_left = op->piece_count;
     op->pieces_done = op->piece_count > 1 ? calloc((size_t)op->piece_count, 1) : NULL;
@@ -246,6 +250,17 @@ static uint32_t required_group(const struct emu_queue *queue, uint32_t mask, uin
     return open - 1 > pending ? (uint32_t)(open - 1 - pending) : 0;
 }
 
+/* Notes which lanes have waited for all their bulk stores. */
+static void waited_for_stores(struct emu_warp *warp, uint32_t mask, uint64_t pending)
+{
+    const struct emu_queue *queue = &warp->sync->queues[QUEUE_STORE];
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        const int lane = first_lane(left);
+        if (warp->sync->store_group[lane] <= required_group(queue, left, pending))
+            warp->sync->store_group[lane] = 0;
+    }
+}
+
 /* Waiting makes an op happen now, if it has not: nothing else could come between for this warp. */
 bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t mask, uint64_t pending, bool reads_only)
 {
@@ -264,6 +279,8 @@ bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t ma
     }
     if (number == QUEUE_WGMMA)
         retire_rows(warp, group);
+    if (number == QUEUE_STORE)
+        waited_for_stores(warp, mask, pending);
     /* All ops of the agent that are not in the queue any more are done, and those came first. */
     uint32_t done = queue->issued;
     for (struct emu_async *op = queue->head; op; op = op->next)
@@ -320,12 +337,39 @@ void emu_wgmma_fence(struct emu_warp *warp)
     memset(warp->sync->touched, 0, (warp->cta->launch->kernel->row32_count + 63) / 64 * sizeof(*warp->sync->touched));
 }
 
+/* ---- The end ---- */
+
+/* What is still on its way into shared memory, of this block or a peer, reaches memory that is gone. */
+static void find_arriving(struct emu_warp *warp)
+{
+    for (int queue = QUEUE_LOAD; queue <= QUEUE_STORE; queue++)
+        for (const struct emu_async *op = warp->sync->queues[queue].head; op; op = op->next)
+            if (op->kind != EMU_ASYNC_STORE) {
+                emu_find(warp, op->instr, -1, EMU_BARRIER_MISUSE,
+                         "the block has ended and nothing waited for this copy: a wait is missing before the end");
+                break;
+            }
+}
+
+/* A bulk store may read shared memory that is gone, in whatever order it lands here. PTX does not say that the block's
+ * end waits for it; published kernels rely on that, so it can be switched off (facts/emulation.md 6.2). */
+static void find_leaving(struct emu_warp *warp)
+{
+    if (!(warp->cta->options->checks & EMU_CHECK_EXIT))
+        return;
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        if (warp->sync->store_group[lane] != 0) {
+            emu_find(warp, warp->sync->newest_store, lane, EMU_BARRIER_MISUSE,
+                     "the block has ended and nothing waited for this copy: cp.async.bulk.wait_group is missing before "
+                     "the end");
+            return;
+        }
+}
+
 void emu_async_at_exit(struct emu_warp *warp)
 {
-    for (int queue = QUEUE_LOAD; queue < EMU_QUEUES; queue++)
-        if (warp->sync->queues[queue].head)
-            emu_find(warp, warp->sync->queues[queue].head->instr, -1, EMU_BARRIER_MISUSE,
-                     "the block has ended and nothing waited for this copy: a wait is missing before the end");
+    find_arriving(warp);
+    find_leaving(warp);
     for (int queue = 0; queue < EMU_QUEUES; queue++)
         while (warp->sync->queues[queue].head && !warp->cta->cluster->sync->fault)
             if (!emu_async_apply_head(warp, queue, true, 0))

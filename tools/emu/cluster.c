@@ -160,6 +160,7 @@ static bool begin_warp(struct emu_warp *warp)
     memset(sync->cluster_waits_for, 0, sizeof(sync->cluster_waits_for));
     sync->in_flight = sync->wgmma_retired = sync->last_record = sync->lane_epoch = 0;
     sync->setmaxnreg_count = sync->setmaxnreg_last = 0;
+    memset(sync->store_group, 0, sizeof(sync->store_group));
     sync->fenced_release = false;
     sync->pending_acquire_count = 0;
     emu_async_drop(warp);

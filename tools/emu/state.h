@@ -134,10 +134,12 @@ struct emu_warp_sync {
     uint64_t *touched;                     /* bit a row32: accessed since the last wgmma.fence */
     uint32_t setmaxnreg_count;
     uint32_t setmaxnreg_last;
-    uint32_t lane_epoch;            /* counts what orders the warp's lanes among each other */
-    uint32_t red_result;            /* of the last bar.red */
-    bool fenced_release;            /* a fence stands before what is written from now on */
-    uint32_t pending_acquire_count; /* relaxed reads that a later fence makes acquires */
+    uint32_t lane_epoch;                  /* counts what orders the warp's lanes among each other */
+    uint32_t red_result;                  /* of the last bar.red */
+    uint32_t store_group[EMU_LANES];      /* of the newest bulk store that the lane has not waited for; 0: none */
+    const struct emu_instr *newest_store; /* of those */
+    bool fenced_release;                  /* a fence stands before what is written from now on */
+    uint32_t pending_acquire_count;       /* relaxed reads that a later fence makes acquires */
     uint64_t pending_acquires[EMU_PENDING_ACQUIRES];
 };
 
