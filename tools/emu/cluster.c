@@ -46,6 +46,8 @@ static void destroy_warp(struct emu_warp *warp)
         if (warp->cta)
             emu_async_drop(warp);
         emu_clocks_release(warp->sync->now);
+        emu_clocks_release(warp->sync->fenced);
+        emu_clocks_release(warp->sync->known_inits);
         free(warp->sync->in_flight_group);
         free(warp->sync->touched);
     }
@@ -130,6 +132,8 @@ void emu_cluster_destroy(struct emu_cluster *cluster)
         emu_records_free(&cluster->sync->records);
         emu_clocks_release(cluster->sync->arriving);
         emu_clocks_release(cluster->sync->completed);
+        emu_clocks_release(cluster->sync->arriving_inits);
+        emu_clocks_release(cluster->sync->completed_inits);
         emu_clocks_release(cluster->sync->released);
     }
     free(cluster->ctas);
@@ -169,6 +173,10 @@ static bool begin_warp(struct emu_warp *warp)
         for (int lane = 0; lane < EMU_LANES; lane++)
             sync->queues[queue].open_group[lane] = 1;
     }
+    emu_clocks_release(sync->fenced);
+    emu_clocks_release(sync->known_inits);
+    sync->fenced = sync->known_inits = NULL;
+    sync->fenced_inits = 0;
     emu_clocks_release(sync->now);
     sync->now = emu_clocks_new(warp->cta->cluster->sync->agents);
     sync->epoch = 1;
@@ -215,8 +223,10 @@ bool emu_cluster_begin(struct emu_cluster *cluster, uint64_t number)
     emu_known_free(cluster);
     emu_clocks_release(sync->arriving);
     emu_clocks_release(sync->completed);
+    emu_clocks_release(sync->arriving_inits);
+    emu_clocks_release(sync->completed_inits);
     emu_clocks_release(sync->released);
-    sync->arriving = sync->completed = sync->released = NULL;
+    sync->arriving = sync->completed = sync->arriving_inits = sync->completed_inits = sync->released = NULL;
     sync->arrived = sync->phase = sync->release = 0;
     sync->events = sync->idle_yields = 0;
     sync->number = number;

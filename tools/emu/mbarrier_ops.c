@@ -72,6 +72,8 @@ static enum emu_action exec_arrive(struct emu_warp *warp, const struct emu_instr
 {
     const struct emu_access access = emu_access_of(warp, instr, true);
     struct emu_clocks *clocks = NULL;
+    if (instr->facts.nan && warp->sync->fenced) /* .relaxed: what a fence before it has released */
+        clocks = emu_clocks_share(warp->sync->fenced);
     if (!instr->facts.nan) { /* .release: what this warp knows goes along */
         clocks = emu_clocks_share(warp->sync->now);
         struct emu_clocks *kept = emu_clocks_share(clocks);

@@ -64,6 +64,7 @@ struct emu_access {
     bool async_proxy; /* wgmma, bulk and tensor copies */
     bool cp_async;
     bool atomic;
+    bool mbarrier_init;
     const struct emu_instr *instr;
     struct emu_warp *warp;
     uint16_t lane_bytes;       /* of a run over neighbouring lanes: bytes of each; 0: one lane's, or all the same */

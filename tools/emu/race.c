@@ -67,6 +67,7 @@ uint32_t emu_record_of(struct emu_cluster *cluster, const struct emu_access *acc
                                                           .async_proxy = access->async_proxy,
                                                           .cp_async = access->cp_async,
                                                           .atomic = access->atomic,
+                                                          .mbarrier_init = access->mbarrier_init,
                                                           .lane_epoch = sync->lane_epoch};
     sync->last_access = *access;
     sync->last_record = all->record_count;
@@ -87,9 +88,17 @@ static bool in_order(const struct emu_record *record, const struct emu_access *a
     return kind == EMU_AGENT_WARP || kind == EMU_AGENT_WGMMA;
 }
 
+/* By fence.mbarrier_init, which orders nothing else. */
+static bool is_known_init(const struct emu_record *record, const struct emu_access *access)
+{
+    const struct emu_clocks *known = access->warp->sync->known_inits;
+    return record->mbarrier_init && known && record->epoch <= known->v[record->agent];
+}
+
 bool emu_record_before(const struct emu_record *record, const struct emu_access *access)
 {
-    return in_order(record, access) || record->epoch <= access->clocks->v[record->agent];
+    return in_order(record, access) || record->epoch <= access->clocks->v[record->agent] ||
+           is_known_init(record, access);
 }
 
 /* A generic write and an asynchronous read (or write): is there a proxy fence between? */

@@ -28,7 +28,7 @@ struct emu_record {
     uint16_t agent;
     int16_t warp; /* index in its block; with rank: whose it was */
     uint8_t rank;
-    bool async_proxy, cp_async, atomic;
+    bool async_proxy, cp_async, atomic, mbarrier_init;
     uint32_t lane_epoch; /* of its warp */
 };
 
@@ -90,7 +90,8 @@ struct emu_cta_sync {
 
 struct emu_cluster_sync {
     struct emu_records records;
-    struct emu_clocks *arriving, *completed; /* barrier.cluster */
+    struct emu_clocks *arriving, *completed;             /* barrier.cluster */
+    struct emu_clocks *arriving_inits, *completed_inits; /* … what only fence.mbarrier_init has released: v alone */
     uint32_t arrived, phase;
     uint64_t events;      /* anything that may let a blocked group go on */
     uint64_t idle_yields; /* yields since the last event */
@@ -121,7 +122,10 @@ enum emu_lane_state { EMU_LANE_FREE, EMU_LANE_WAITING, EMU_LANE_RELEASED };
 
 struct emu_warp_sync {
     struct emu_clocks *now;
-    uint32_t epoch; /* now->v of its own agent */
+    struct emu_clocks *fenced;      /* at the last fence that releases: what a relaxed arrival brings along; or NULL */
+    struct emu_clocks *known_inits; /* v: newest mbarrier.init of others that fence.mbarrier_init released; or NULL */
+    uint32_t fenced_inits;          /* newest epoch of its own that fence.mbarrier_init covers */
+    uint32_t epoch;                 /* now->v of its own agent */
     struct emu_queue queues[EMU_QUEUES];
     uint32_t last_record; /* of the access below */
     struct emu_access last_access;
@@ -155,6 +159,9 @@ void emu_wake(struct emu_cluster *cluster, enum emu_wait_kind kind);
 void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to);
 /* fence.proxy.async of this warp; what it does next is a new epoch, which the fence does not cover. */
 void emu_warp_fence(struct emu_warp *warp);
+/* A fence that releases, for relaxed arrivals after it; or only for the mbarrier.init before it. */
+void emu_warp_fence_release(struct emu_warp *warp);
+void emu_warp_fence_inits(struct emu_warp *warp);
 /* The warp learns what something knows. */
 void emu_warp_acquire(struct emu_warp *warp, const struct emu_clocks *from);
 

@@ -27,6 +27,19 @@ void emu_warp_fence(struct emu_warp *warp)
     begin_epoch(warp);
 }
 
+void emu_warp_fence_release(struct emu_warp *warp)
+{
+    emu_clocks_release(warp->sync->fenced);
+    warp->sync->fenced = emu_clocks_share(warp->sync->now);
+    begin_epoch(warp);
+}
+
+void emu_warp_fence_inits(struct emu_warp *warp)
+{
+    warp->sync->fenced_inits = warp->sync->epoch;
+    begin_epoch(warp);
+}
+
 void emu_warp_acquire(struct emu_warp *warp, const struct emu_clocks *from)
 {
     emu_clocks_join(&warp->sync->now, from);
@@ -195,9 +208,26 @@ static void complete_cluster(struct emu_cluster *cluster)
     emu_clocks_release(sync->completed);
     sync->completed = sync->arriving;
     sync->arriving = NULL;
+    emu_clocks_release(sync->completed_inits);
+    sync->completed_inits = sync->arriving_inits;
+    sync->arriving_inits = NULL;
     sync->arrived = 0;
     sync->phase++;
     emu_wake(cluster, EMU_WAIT_CLUSTER);
+}
+
+/* .relaxed brings along what a fence before it has released (ISA 8.8; examples in 9.7.13.3 and 9.7.13.4). */
+static bool arrive_relaxed(struct emu_warp *warp)
+{
+    struct emu_cluster *cluster = warp->cta->cluster;
+    if (warp->sync->fenced)
+        emu_clocks_join(&cluster->sync->arriving, warp->sync->fenced);
+    if (warp->sync->fenced_inits == 0)
+        return true;
+    if (!gather(cluster, &cluster->sync->arriving_inits))
+        return false;
+    emu_clocks_learn(&cluster->sync->arriving_inits, emu_agent(warp, EMU_AGENT_WARP), warp->sync->fenced_inits, false);
+    return true;
 }
 
 enum emu_action emu_cluster_arrive(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask, bool release)
@@ -215,6 +245,8 @@ enum emu_action emu_cluster_arrive(struct emu_warp *warp, const struct emu_instr
         return EMU_FAULT;
     if (release)
         emu_warp_release(warp, &sync->arriving);
+    else if (!arrive_relaxed(warp))
+        return EMU_FAULT;
     sync->arrived += (uint32_t)__builtin_popcount(mask);
     if (sync->arrived >= cluster_threads(cluster))
         complete_cluster(cluster);
@@ -240,6 +272,8 @@ enum emu_action emu_cluster_wait(struct emu_warp *warp, const struct emu_instr *
             warp->sync->cluster_waits_for[lane] = 0;
     if (sync->completed)
         emu_warp_acquire(warp, sync->completed);
+    if (sync->completed_inits && gather(warp->cta->cluster, &warp->sync->known_inits))
+        emu_clocks_join(&warp->sync->known_inits, sync->completed_inits);
     return EMU_NEXT;
 }
 
@@ -310,7 +344,8 @@ static bool in_use(const struct emu_mbarrier *mbarrier)
 
 bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int lane, uint64_t address, uint32_t count)
 {
-    const struct emu_access access = emu_access_of(warp, instr, false);
+    struct emu_access access = emu_access_of(warp, instr, false);
+    access.mbarrier_init = true;
     struct emu_cta *cta;
     uint32_t offset;
     if (count == 0 || count > (1u << 20) - 1)

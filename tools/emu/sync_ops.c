@@ -154,6 +154,16 @@ static enum emu_action exec_fence(struct emu_warp *warp, const struct emu_instr 
 {
     (void)mask;
     emu_sync_fence(warp, instr->facts.mode);
+    if (instr->facts.mode & EMU_FENCE_RELEASE && (instr->facts.wide || warp->cta->cluster->cta_count == 1))
+        emu_warp_fence_release(warp);
+    return EMU_NEXT;
+}
+
+static enum emu_action exec_fence_inits(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    (void)instr;
+    (void)mask;
+    emu_warp_fence_inits(warp);
     return EMU_NEXT;
 }
 
@@ -163,9 +173,16 @@ static bool bind_fence_async(const struct emu_bind *bind)
     return true;
 }
 
+static bool bind_fence_inits(const struct emu_bind *bind)
+{
+    bind->instr->exec = exec_fence_inits;
+    return true;
+}
+
 static bool bind_fence(const struct emu_bind *bind)
 {
     bind->instr->exec = exec_fence;
+    bind->instr->facts.wide = !has(bind, "cta"); /* its scope holds the whole cluster */
     bind->instr->facts.mode = EMU_FENCE_RELEASE | EMU_FENCE_ACQUIRE;
     if (has(bind, "acquire"))
         bind->instr->facts.mode = EMU_FENCE_ACQUIRE;
@@ -222,7 +239,7 @@ static const struct emu_row rows[] = {
     {"barrier.cluster.wait.{acquire}.{aligned}", "", bind_cluster, "9.7.13.3"},
     {"membar.[cta,gl,sys]", "", bind_fence, "9.7.13.4"},
     {"fence.{sc,acq_rel,acquire,release}.[cta,cluster,gpu,sys]", "", bind_fence, "9.7.13.4"},
-    {"fence.mbarrier_init.release.cluster", "", bind_fence, "9.7.13.4"},
+    {"fence.mbarrier_init.release.cluster", "", bind_fence_inits, "9.7.13.4"},
     {"fence.proxy.async.{global,shared::cta,shared::cluster}", "", bind_fence_async, "9.7.13.4"},
     {"fence.proxy.alias", "", bind_fence, "9.7.13.4"},
     {"elect.sync", "ds", bind_elect, "9.7.13.14"},
