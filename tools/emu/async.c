@@ -106,6 +106,8 @@ void emu_async_issue(struct emu_async *op)
     op->pieces_done = op->piece_count > 1 ? calloc((size_t)op->piece_count, 1) : NULL;
     *queue->tail = op;
     queue->tail = &op->next;
+    if (number == QUEUE_WGMMA)
+        emu_wake(warp->cta->cluster, EMU_WAIT_WGMMA); /* the other warps of its warpgroup */
     if (warp->cta->options->schedule == EMU_EAGER)
         apply_whole(warp, number, op);
 }
@@ -224,7 +226,7 @@ void emu_async_commit(struct emu_warp *warp, enum emu_async_kind kind, uint32_t 
     struct emu_queue *queue = &warp->sync->queues[queue_of(kind)];
     for (int lane = 0; lane < EMU_LANES; lane++)
         if (mask >> lane & 1)
-            queue->open_group[lane]++;
+            queue->group_end[queue->open_group[lane]++ % EMU_GROUP_RING][lane] = queue->issued;
 }
 
 /* Rows of groups up to `group` are the warp's own again. */
@@ -261,6 +263,55 @@ static void waited_for_stores(struct emu_warp *warp, uint32_t mask, uint64_t pen
     }
 }
 
+/* The newest op of a group; 0: none, or of so long ago that an earlier wait has seen it. */
+static uint32_t end_of_group(const struct emu_queue *queue, uint32_t mask, uint32_t group, uint64_t pending)
+{
+    if (group == 0 || pending >= EMU_GROUP_RING)
+        return 0;
+    return queue->group_end[group % EMU_GROUP_RING][first_lane(mask)];
+}
+
+/* ---- A warpgroup's matrix operations. One for its four warps, which each issue their part (ISA 9.7.15). A group is
+ * the warpgroup's (9.7.15.7.2), so it may be complete for one warp only when all four have done their part: published
+ * kernels rely on that, one thread of a warpgroup telling others that shared memory has been read. The strict reading,
+ * "initiated by the executing warp", is a check. ---- */
+
+enum { WARPGROUP = 4 };
+
+/* Warp i of this warp's warpgroup; NULL: itself, or none. */
+static struct emu_warp *sibling(const struct emu_warp *warp, int i)
+{
+    const int index = warp->index / WARPGROUP * WARPGROUP + i;
+    return index == warp->index || index >= warp->cta->warp_count ? NULL : &warp->cta->warps[index];
+}
+
+static bool siblings_issued(struct emu_warp *warp, uint32_t newest, uint64_t pending)
+{
+    for (int i = 0; i < WARPGROUP; i++) {
+        const struct emu_warp *other = sibling(warp, i);
+        if (other && other->live != 0 && other->sync->queues[QUEUE_WGMMA].issued < newest) {
+            warp->wait = (struct emu_wait){EMU_WAIT_WGMMA, pending, 0, EMU_ALL_LANES};
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The siblings' parts of what this warp has waited for. */
+static void complete_siblings(struct emu_warp *warp, uint32_t newest)
+{
+    for (int i = 0; i < WARPGROUP; i++) {
+        struct emu_warp *other = sibling(warp, i);
+        if (!other)
+            continue;
+        const struct emu_queue *queue = &other->sync->queues[QUEUE_WGMMA];
+        bool fine = true;
+        while (fine && queue->head && queue->head->access.epoch <= newest)
+            fine = apply_whole(other, QUEUE_WGMMA, queue->head);
+        emu_clocks_learn(&warp->sync->now, agent_of(other, EMU_ASYNC_WGMMA), newest, true);
+    }
+}
+
 /* Waiting makes an op happen now, if it has not: nothing else could come between for this warp. */
 bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t mask, uint64_t pending, bool reads_only)
 {
@@ -268,6 +319,10 @@ bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t ma
     struct emu_queue *queue = &warp->sync->queues[number];
     const uint32_t group = required_group(queue, mask, pending);
     (void)reads_only; /* one step here: what has been read has been written */
+    const uint32_t end = end_of_group(queue, mask, group, pending);
+    const bool together = number == QUEUE_WGMMA && !(warp->cta->options->checks & EMU_CHECK_WARPGROUP);
+    if (together && !siblings_issued(warp, end, pending))
+        return false;
     bool again = true, fine = true;
     while (again && fine) {
         again = false;
@@ -279,6 +334,8 @@ bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t ma
     }
     if (number == QUEUE_WGMMA)
         retire_rows(warp, group);
+    if (together)
+        complete_siblings(warp, end);
     if (number == QUEUE_STORE)
         waited_for_stores(warp, mask, pending);
     /* All ops of the agent that are not in the queue any more are done, and those came first. */
@@ -286,6 +343,8 @@ bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t ma
     for (struct emu_async *op = queue->head; op; op = op->next)
         if (op->access.epoch <= done)
             done = op->access.epoch - 1;
+    if (number == QUEUE_WGMMA)
+        done = end;
     const bool visible = kind != EMU_ASYNC_CP || !(warp->cta->options->checks & EMU_CHECK_PROXY_CP_ASYNC);
     if (group > 0)
         emu_clocks_learn(&warp->sync->now, agent_of(warp, kind), done, visible);

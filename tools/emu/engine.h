@@ -27,7 +27,8 @@ enum emu_checks {
     EMU_CHECK_WGMMA = 1u << 5,          /* accumulators in flight, wgmma.fence */
     EMU_CHECK_BARRIERS = 1u << 6,       /* over-arrival, re-initialisation, phases, unfinished barriers at exit */
     EMU_CHECK_EXIT = 1u << 7,           /* bulk copies out of shared memory that nobody waits for before the end */
-    EMU_CHECK_ALL = 0xff,
+    EMU_CHECK_WARPGROUP = 1u << 8,      /* a wait for a wgmma is for the warp's own part of it alone */
+    EMU_CHECK_ALL = 0x1ff,
     EMU_CHECK_DEFAULT = EMU_CHECK_ALL & ~EMU_CHECK_PROXY_WAR
 };
 

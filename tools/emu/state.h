@@ -109,10 +109,13 @@ struct emu_cluster_sync {
 
 enum { EMU_QUEUES = 4 }; /* cp.async, wgmma, loads, stores (and remote) */
 
+enum { EMU_GROUP_RING = 32 };
+
 struct emu_queue {
     struct emu_async *head, **tail;
-    uint32_t issued;                /* epoch of the newest op */
-    uint32_t open_group[EMU_LANES]; /* number of the group that a lane is filling, from 1 */
+    uint32_t issued;                               /* epoch of the newest op */
+    uint32_t group_end[EMU_GROUP_RING][EMU_LANES]; /* newest op of each of a lane's newest groups */
+    uint32_t open_group[EMU_LANES];                /* number of the group that a lane is filling, from 1 */
 };
 
 enum { EMU_PENDING_ACQUIRES = 16 };

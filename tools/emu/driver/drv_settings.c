@@ -21,6 +21,7 @@ static const struct {
     {"wgmma", EMU_CHECK_WGMMA},
     {"barriers", EMU_CHECK_BARRIERS},
     {"exit", EMU_CHECK_EXIT},
+    {"warpgroup", EMU_CHECK_WARPGROUP},
 };
 
 static const char *read_variable(const char *name)
@@ -108,11 +109,11 @@ static int read_checks(struct drv_settings *settings)
         if (length < sizeof word)
             memcpy(word, value, length);
         if (!apply_word(&settings->options, word))
-            return drv_log(
-                DRV_CUDA_ERROR_INVALID_VALUE,
-                "SMLA_EMU_CHECKS: '%.*s' is none of all, none, races, proxy, proxy-cp-async, proxy-war, "
-                "uninitialised, wgmma, barriers, exit (or -name), sum-forward, sum-reversed, sum-double, perturb",
-                (int)length, value);
+            return drv_log(DRV_CUDA_ERROR_INVALID_VALUE,
+                           "SMLA_EMU_CHECKS: '%.*s' is none of all, none, races, proxy, proxy-cp-async, proxy-war, "
+                           "uninitialised, wgmma, barriers, exit, warpgroup (or -name), sum-forward, sum-reversed, "
+                           "sum-double, perturb",
+                           (int)length, value);
         value += length;
         value += *value == ',';
     }
