@@ -1,0 +1,146 @@
+"""One smla context a process and device, made at first need; kernels prepared once and kept by their description."""
+import ctypes
+import dataclasses
+import logging
+import os
+import threading
+from typing import Dict, Optional, Tuple
+
+from . import _native, errors
+from ._library import library
+
+logger = logging.getLogger("smla")
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a kernel is generated for: smla_kernel_desc. target None means the device's own."""
+
+    h_q: int
+    d_qk: int
+    d_v: int = 512
+    op: int = _native.OP_PREFILL
+    batch_invariant: bool = False
+    target: Optional[str] = None
+
+    def to_native(self) -> _native.KernelDesc:
+        return _native.KernelDesc(op=self.op, h_q=self.h_q, d_qk=self.d_qk, d_v=self.d_v,
+                                  batch_invariant=int(self.batch_invariant),
+                                  target=self.target.encode() if self.target else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+    """What smla would run for a description; `reason` says why not when `supported` is False."""
+
+    supported: bool
+    reason: str
+    launches: int
+    variants: int
+    target: str
+    variant: str
+    kernel_id: str
+    pointer_alignment: int
+    stride_alignment: int
+
+
+@_native.LogFunction
+def _log(_user: object, level: int, line: bytes) -> None:
+    logger.log(logging.WARNING if level == _native.LOG_WARNING else logging.INFO, "%s", line.decode(errors="replace"))
+
+
+class Kernel:
+    """A prepared kernel. Calls may come from any thread; the kernel lives as long as its context."""
+
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self.handle = handle
+
+    def workspace_size(self, s_q: int, topk: int) -> int:
+        """Bytes of device memory that a call of these sizes needs."""
+        size = ctypes.c_uint64()
+        errors.check(library(), library().smla_prefill_workspace_size(self.handle, s_q, topk, ctypes.byref(size)))
+        return size.value
+
+    def prefill(self, args: _native.PrefillArgs, stream: int) -> None:
+        """Enqueues one call. stream: a CUstream; 0 is the legacy default stream."""
+        native = library()
+        status = native.smla_prefill(self.handle, ctypes.byref(args), stream or None)
+        if status != _native.OK:
+            raise errors.last_error(native, status)
+
+
+class Context:
+    """An smla context on a device's primary CUDA context, the one that torch and the CUDA runtime use."""
+
+    def __init__(self, device: int = 0) -> None:
+        self.device = device
+        self._lock = threading.Lock()
+        self._kernels: Dict[Description, Kernel] = {}
+        self._handle = ctypes.c_void_p()
+        desc = _native.ContextDesc(flags=_native.CONTEXT_PRIMARY, device=device, log=_log)
+        errors.check(library(), library().smla_context_create(ctypes.byref(desc), ctypes.byref(self._handle)))
+
+    def kernel(self, description: Description) -> Kernel:
+        """The kernel of a description. The first call for one compiles it or takes it from the cache, which may take a
+        second; do that before capturing a CUDA graph. Raises what smla_prepare returns."""
+        kernel = self._kernels.get(description)
+        if kernel is None:
+            with self._lock:
+                kernel = self._kernels.get(description) or self._prepare(description)
+                self._kernels[description] = kernel
+        return kernel
+
+    def _prepare(self, description: Description) -> Kernel:
+        handle = ctypes.c_void_p()
+        desc = description.to_native()
+        errors.check(library(), library().smla_prepare(self._handle, ctypes.byref(desc), ctypes.byref(handle)))
+        return Kernel(handle)
+
+    def stats(self) -> Dict[str, int]:
+        """The counters of smla_stats."""
+        counters = _native.StatsCounters()
+        errors.check(library(), library().smla_stats(self._handle, ctypes.byref(counters)))
+        return {name: getattr(counters, name) for name, _ in counters._fields_ if name not in ("struct_size", "reserved")}
+
+    def query_support(self, description: Description) -> Support:
+        return _query_support(self._handle, description)
+
+
+_lock = threading.Lock()
+_contexts: Dict[Tuple[int, int], Context] = {}
+
+
+def context(device: int) -> Context:
+    """The process's context of a device. A forked child gets one of its own (where CUDA can be used at all). Contexts
+    live until the process ends: tearing CUDA down at exit races with the driver's own end."""
+    key = (os.getpid(), device)
+    found = _contexts.get(key)
+    if found is None:
+        with _lock:
+            found = _contexts.get(key) or Context(device)
+            _contexts[key] = found
+    return found
+
+
+def _query_support(handle: Optional[ctypes.c_void_p], description: Description) -> Support:
+    out = _native.Support()
+    desc = description.to_native()
+    errors.check(library(), library().smla_query_support(handle, ctypes.byref(desc), ctypes.byref(out)))
+    return Support(bool(out.supported), out.reason.decode(), out.launches, out.variants, out.target.decode(),
+                   out.variant.decode(), out.kernel_id.decode(), out.pointer_alignment, out.stride_alignment)
+
+
+def query_support(h_q: int, d_qk: int, d_v: int = 512, *, target: Optional[str] = None, device: int = 0) -> Support:
+    """Tells whether a shape can be served, and how. With a target no device is needed."""
+    description = Description(h_q, d_qk, d_v, target=target)
+    return _query_support(None, description) if target else context(device).query_support(description)
+
+
+def prepare(h_q: int, d_qk: int, d_v: int = 512, *, batch_invariant: bool = False, device: int = 0) -> None:
+    """Makes a shape's kernel ready on a device, as the first call would. Raises what smla_prepare returns."""
+    context(device).kernel(Description(h_q, d_qk, d_v, batch_invariant=batch_invariant))
+
+
+def stats(device: int = 0) -> Dict[str, int]:
+    """The counters of the device's context: compilations, cache hits, kernels loaded."""
+    return context(device).stats()

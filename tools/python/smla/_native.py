@@ -1,0 +1,211 @@
+"""The structs, constants and functions of smla.h, by hand. tests/python/test_native.py compares them with the header."""
+import ctypes
+
+ABI_VERSION = 1
+
+OK = 0
+ERROR_INVALID_ARGUMENT = 1
+ERROR_UNSUPPORTED = 2
+ERROR_UNAVAILABLE = 3
+ERROR_NOT_CACHED = 4
+ERROR_COMPILE = 5
+ERROR_IO = 6
+ERROR_OUT_OF_MEMORY = 7
+ERROR_DRIVER = 8
+ERROR_INTERNAL = 9
+
+CONTEXT_PRIMARY = 1 << 0
+
+OP_PREFILL = 1
+OP_PREFILL_REFERENCE = 2
+
+LSE_BASE_2 = 1 << 0
+LSE_WITH_SINK = 1 << 1
+LSE_EMPTY_NEGATIVE = 1 << 2
+
+LOG_WARNING = 1
+LOG_INFO = 2
+
+LogFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
+
+
+class _Sized(ctypes.Structure):
+    """A struct of smla.h: `struct_size` comes first and is filled in."""
+
+    def __init__(self, **fields: object) -> None:
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **fields)
+
+
+class ErrorInfo(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("status", ctypes.c_int32),
+        ("native_code", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+        ("message", ctypes.c_char_p),
+        ("path", ctypes.c_char_p),
+        ("log", ctypes.c_char_p),
+    ]
+
+
+class ContextDesc(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("device", ctypes.c_int32),
+        ("cache_policy", ctypes.c_uint32),
+        ("jit_policy", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("driver_path", ctypes.c_char_p),
+        ("nvrtc_path", ctypes.c_char_p),
+        ("cache_dir", ctypes.c_char_p),
+        ("log", LogFunction),
+        ("log_user", ctypes.c_void_p),
+    ]
+
+
+class KernelDesc(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("op", ctypes.c_uint32),
+        ("h_q", ctypes.c_int32),
+        ("d_qk", ctypes.c_int32),
+        ("d_v", ctypes.c_int32),
+        ("batch_invariant", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("kv_format", ctypes.c_char_p),
+        ("extra_kv_format", ctypes.c_char_p),
+        ("target", ctypes.c_char_p),
+    ]
+
+
+class Support(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("supported", ctypes.c_uint32),
+        ("launches", ctypes.c_uint32),
+        ("variants", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32),
+        ("shared_bytes", ctypes.c_uint32),
+        ("pointer_alignment", ctypes.c_uint32),
+        ("stride_alignment", ctypes.c_uint32),
+        ("target", ctypes.c_char * 8),
+        ("variant", ctypes.c_char * 64),
+        ("kernel_id", ctypes.c_char * 72),
+        ("reason", ctypes.c_char * 512),
+    ]
+
+
+class PrefillArgs(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("lse_flags", ctypes.c_uint32),
+        ("s_q", ctypes.c_int64),
+        ("s_kv", ctypes.c_int64),
+        ("topk", ctypes.c_int64),
+        ("sm_scale", ctypes.c_float),
+        ("reserved", ctypes.c_uint32),
+        ("query", ctypes.c_void_p),
+        ("query_stride_token", ctypes.c_int64),
+        ("query_stride_head", ctypes.c_int64),
+        ("kv", ctypes.c_void_p),
+        ("kv_stride_token", ctypes.c_int64),
+        ("indices", ctypes.c_void_p),
+        ("indices_stride_token", ctypes.c_int64),
+        ("topk_length", ctypes.c_void_p),
+        ("topk_length_stride", ctypes.c_int64),
+        ("attn_sink", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("out_stride_token", ctypes.c_int64),
+        ("out_stride_head", ctypes.c_int64),
+        ("lse", ctypes.c_void_p),
+        ("lse_stride_token", ctypes.c_int64),
+        ("max_logits", ctypes.c_void_p),
+        ("max_logits_stride_token", ctypes.c_int64),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_uint64),
+        ("ref_out_abs", ctypes.c_void_p),
+        ("ref_logit_abs", ctypes.c_void_p),
+    ]
+
+
+class StatsCounters(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("memory_hits", ctypes.c_uint64),
+        ("disk_hits", ctypes.c_uint64),
+        ("misses", ctypes.c_uint64),
+        ("compiles", ctypes.c_uint64),
+        ("compile_failures", ctypes.c_uint64),
+        ("compile_ns", ctypes.c_uint64),
+        ("shared_waits", ctypes.c_uint64),
+        ("entries_written", ctypes.c_uint64),
+        ("entries_damaged", ctypes.c_uint64),
+        ("cache_errors", ctypes.c_uint64),
+        ("refused_compiles", ctypes.c_uint64),
+        ("kernels_loaded", ctypes.c_uint64),
+        ("load_ns", ctypes.c_uint64),
+    ]
+
+
+# Name in C: class here. The test of the layout reads this table.
+STRUCTS = {
+    "smla_error_info": ErrorInfo,
+    "smla_context_desc": ContextDesc,
+    "smla_kernel_desc": KernelDesc,
+    "smla_support": Support,
+    "smla_prefill_args": PrefillArgs,
+    "smla_stats_counters": StatsCounters,
+}
+
+# Name in C: value here, for the same test.
+CONSTANTS = {
+    "SMLA_OK": OK,
+    "SMLA_ERROR_INVALID_ARGUMENT": ERROR_INVALID_ARGUMENT,
+    "SMLA_ERROR_UNSUPPORTED": ERROR_UNSUPPORTED,
+    "SMLA_ERROR_UNAVAILABLE": ERROR_UNAVAILABLE,
+    "SMLA_ERROR_NOT_CACHED": ERROR_NOT_CACHED,
+    "SMLA_ERROR_COMPILE": ERROR_COMPILE,
+    "SMLA_ERROR_IO": ERROR_IO,
+    "SMLA_ERROR_OUT_OF_MEMORY": ERROR_OUT_OF_MEMORY,
+    "SMLA_ERROR_DRIVER": ERROR_DRIVER,
+    "SMLA_ERROR_INTERNAL": ERROR_INTERNAL,
+    "SMLA_CONTEXT_PRIMARY": CONTEXT_PRIMARY,
+    "SMLA_OP_PREFILL": OP_PREFILL,
+    "SMLA_OP_PREFILL_REFERENCE": OP_PREFILL_REFERENCE,
+    "SMLA_LSE_BASE_2": LSE_BASE_2,
+    "SMLA_LSE_WITH_SINK": LSE_WITH_SINK,
+    "SMLA_LSE_EMPTY_NEGATIVE": LSE_EMPTY_NEGATIVE,
+    "SMLA_LOG_WARNING": LOG_WARNING,
+    "SMLA_LOG_INFO": LOG_INFO,
+}
+
+_POINTER = ctypes.POINTER
+_STATUS = ctypes.c_int32
+_HANDLE = ctypes.c_void_p
+
+# Name: (result, arguments).
+_FUNCTIONS = {
+    "smla_status_text": (ctypes.c_char_p, [_STATUS]),
+    "smla_last_error": (_STATUS, [_POINTER(ErrorInfo)]),
+    "smla_version": (ctypes.c_char_p, []),
+    "smla_abi_version": (ctypes.c_uint32, []),
+    "smla_context_create": (_STATUS, [_POINTER(ContextDesc), _POINTER(_HANDLE)]),
+    "smla_context_destroy": (None, [_HANDLE]),
+    "smla_query_support": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(Support)]),
+    "smla_prepare": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(_HANDLE)]),
+    "smla_kernel_destroy": (None, [_HANDLE]),
+    "smla_prefill_workspace_size": (_STATUS, [_HANDLE, ctypes.c_int64, ctypes.c_int64, _POINTER(ctypes.c_uint64)]),
+    "smla_prefill": (_STATUS, [_HANDLE, _POINTER(PrefillArgs), ctypes.c_void_p]),
+    "smla_stats": (_STATUS, [_HANDLE, _POINTER(StatsCounters)]),
+}
+
+
+def bind(library: ctypes.CDLL) -> None:
+    """Sets result and argument types of every function used. AttributeError when the library lacks one."""
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
