@@ -8,7 +8,6 @@
 struct box {
     struct emu_async op; /* first */
     uint32_t group;
-    uint32_t lanes; /* that issued it */
     uint32_t tx_left;
     int pieces_left;
 };
@@ -58,7 +57,7 @@ struct emu_async *emu_async_new(struct emu_warp *warp, const struct emu_instr *i
                                             .cp_async = kind == EMU_ASYNC_CP,
                                             .instr = instr,
                                             .warp = warp}};
-    box->lanes = lane < 0 ? EMU_ALL_LANES : 1u << lane;
+    box->op.lanes = lane < 0 ? EMU_ALL_LANES : 1u << lane;
     return &box->op;
 }
 
@@ -70,13 +69,13 @@ static void take_load_agent(struct emu_async *op)
     struct emu_mbarrier *mbarrier = emu_mbarrier_at(op->warp, &access, op->lane, EMU_GENERIC, op->mbarrier, &cta);
     if (!mbarrier)
         return;
+    const int first = cta->cluster->cta_count * cta->warp_count * EMU_AGENTS_A_WARP;
     if (mbarrier->load_agent < 0) {
-        const int first = cta->cluster->cta_count * cta->warp_count * EMU_AGENTS_A_WARP;
         const int number = cta->sync->load_agents++ % EMU_LOAD_AGENTS;
         mbarrier->load_agent = first + (int)cta->rank * EMU_LOAD_AGENTS + number;
     }
     op->access.agent = (uint16_t)mbarrier->load_agent;
-    op->access.epoch = ++mbarrier->load_epoch;
+    op->access.epoch = ++cta->sync->load_epochs[(mbarrier->load_agent - first) % EMU_LOAD_AGENTS];
 }
 
 static int first_lane(uint32_t lanes)
@@ -86,24 +85,36 @@ static int first_lane(uint32_t lanes)
 
 static bool apply_whole(struct emu_warp *warp, int queue, struct emu_async *op);
 
+/* cp.async.mbarrier.arrive: touches nothing itself, and counts as no operation of the agent. */
+static bool is_arrival(const struct emu_async *op)
+{
+    return op->kind == EMU_ASYNC_CP && op->mbarrier != 0;
+}
+
+uint32_t emu_async_group(const struct emu_warp *warp, enum emu_async_kind kind, int lane)
+{
+    return warp->sync->queues[queue_of(kind)].open_group[lane];
+}
+
 void emu_async_issue(struct emu_async *op)
 {
     struct box *box = box_of(op);
     struct emu_warp *warp = op->warp;
     const int number = queue_of(op->kind);
     struct emu_queue *queue = &warp->sync->queues[number];
-    op->access.epoch = ++queue->issued;
+    queue->issued += !is_arrival(op);
+    op->access.epoch = queue->issued;
     if (op->kind == EMU_ASYNC_LOAD && op->mbarrier)
         take_load_agent(op);
     op->access.clocks = emu_clocks_share(warp->sync->now);
-    box->group = queue->open_group[number == QUEUE_WGMMA ? 0 : first_lane(box->lanes)];
+    box->group = queue->open_group[first_lane(op->lanes)];
     if (op->kind == EMU_ASYNC_STORE) {
-        warp->sync->store_group[first_lane(box->lanes)] = box->group;
+        warp->sync->store_group[first_lane(op->lanes)] = box->group;
         warp->sync->newest_store = op->instr;
     }
     box->tx_left = op->tx_bytes;
     box->pieces_left = op->piece_count;
-    op->pieces_done = op->piece_count > 1 ? calloc((size_t)op->piece_count, 1) : NULL;
+    op->pieces_done = op->piece_count > 1 ? calloc((size_t)op->piece_count, 1) : NULL; /* without: all at once */
     *queue->tail = op;
     queue->tail = &op->next;
     if (number == QUEUE_WGMMA)
@@ -128,6 +139,11 @@ static void free_op(struct emu_async *op)
     free(op->pieces_done);
     free(op->extra);
     free(box_of(op));
+}
+
+void emu_async_discard(struct emu_async *op)
+{
+    free_op(op);
 }
 
 /* complete_tx on the op's mbarrier, or on that of every block of a multicast at the same offset. */
@@ -191,7 +207,7 @@ bool emu_async_pending(const struct emu_warp *warp, int queue)
 /* An arrival on behalf of earlier copies of the same queue (cp.async.mbarrier.arrive) comes after them. */
 static bool may_go_first(const struct emu_warp *warp, int queue, const struct emu_async *op)
 {
-    return queue != QUEUE_CP || op->mbarrier == 0 || warp->sync->queues[queue].head == op;
+    return !is_arrival(op) || warp->sync->queues[queue].head == op;
 }
 
 /* wgmma in order; of the rest any. */
@@ -208,7 +224,7 @@ static struct emu_async *pick(struct emu_warp *warp, int queue, uint64_t random)
 bool emu_async_apply_head(struct emu_warp *warp, int queue, bool whole, uint64_t random)
 {
     struct emu_async *op = pick(warp, queue, random);
-    if (whole || op->piece_count == 1)
+    if (whole || !op->pieces_done)
         return apply_whole(warp, queue, op);
     int piece = (int)(random >> 8) % op->piece_count;
     if (piece < 0)
@@ -263,12 +279,15 @@ static void waited_for_stores(struct emu_warp *warp, uint32_t mask, uint64_t pen
     }
 }
 
-/* The newest op of a group; 0: none, or of so long ago that an earlier wait has seen it. */
+/* The newest op of a lane's group; 0 when there is none, or it is so long ago that earlier waits have seen it. */
 static uint32_t end_of_group(const struct emu_queue *queue, uint32_t mask, uint32_t group, uint64_t pending)
 {
-    if (group == 0 || pending >= EMU_GROUP_RING)
+    const int lane = first_lane(mask);
+    if (pending == UINT64_MAX)
+        return queue->issued;
+    if (group == 0 || queue->open_group[lane] - group > EMU_GROUP_RING)
         return 0;
-    return queue->group_end[group % EMU_GROUP_RING][first_lane(mask)];
+    return queue->group_end[group % EMU_GROUP_RING][lane];
 }
 
 /* ---- A warpgroup's matrix operations. One for its four warps, which each issue their part (ISA 9.7.15). A group is
@@ -313,41 +332,43 @@ static void complete_siblings(struct emu_warp *warp, uint32_t newest)
 }
 
 /* Waiting makes an op happen now, if it has not: nothing else could come between for this warp. */
-bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t mask, uint64_t pending, bool reads_only)
+static bool apply_groups(struct emu_warp *warp, int number, uint32_t mask, uint32_t group)
 {
-    const int number = queue_of(kind);
-    struct emu_queue *queue = &warp->sync->queues[number];
-    const uint32_t group = required_group(queue, mask, pending);
-    (void)reads_only; /* one step here: what has been read has been written */
-    const uint32_t end = end_of_group(queue, mask, group, pending);
-    const bool together = number == QUEUE_WGMMA && !(warp->cta->options->checks & EMU_CHECK_WARPGROUP);
-    if (together && !siblings_issued(warp, end, pending))
-        return false;
     bool again = true, fine = true;
     while (again && fine) {
         again = false;
-        for (struct emu_async *op = queue->head; op && !again; op = op->next)
-            if (box_of(op)->group <= group && (box_of(op)->lanes & mask) && (number != QUEUE_CP || op->mbarrier == 0)) {
+        for (struct emu_async *op = warp->sync->queues[number].head; op && !again; op = op->next)
+            if (box_of(op)->group <= group && (op->lanes & mask) && !is_arrival(op)) {
                 fine = apply_whole(warp, number, op);
                 again = true;
             }
     }
+    return fine;
+}
+
+/* The warp then knows of the groups that it waited for, however early others have happened. (Copies by lanes that have
+ * parted may be counted in: that hides a fault at most.) */
+bool emu_async_wait(struct emu_warp *warp, enum emu_async_kind kind, uint32_t mask, uint64_t pending, bool reads_only)
+{
+    const int number = queue_of(kind);
+    const uint32_t group = required_group(&warp->sync->queues[number], mask, pending);
+    const uint32_t end = end_of_group(&warp->sync->queues[number], mask, group, pending);
+    const bool together = number == QUEUE_WGMMA && !(warp->cta->options->checks & EMU_CHECK_WARPGROUP);
+    if (together && !siblings_issued(warp, end, pending))
+        return false;
+    if (!apply_groups(warp, number, mask, group))
+        return true; /* the launch ends */
     if (number == QUEUE_WGMMA)
         retire_rows(warp, group);
     if (together)
         complete_siblings(warp, end);
-    if (number == QUEUE_STORE)
+    if (number == QUEUE_STORE) {
         waited_for_stores(warp, mask, pending);
-    /* All ops of the agent that are not in the queue any more are done, and those came first. */
-    uint32_t done = queue->issued;
-    for (struct emu_async *op = queue->head; op; op = op->next)
-        if (op->access.epoch <= done)
-            done = op->access.epoch - 1;
-    if (number == QUEUE_WGMMA)
-        done = end;
+        emu_clocks_learn(&warp->sync->now, emu_agent(warp, EMU_AGENT_STORE_READ), end, true);
+    }
     const bool visible = kind != EMU_ASYNC_CP || !(warp->cta->options->checks & EMU_CHECK_PROXY_CP_ASYNC);
-    if (group > 0)
-        emu_clocks_learn(&warp->sync->now, agent_of(warp, kind), done, visible);
+    if (!reads_only)
+        emu_clocks_learn(&warp->sync->now, agent_of(warp, kind), end, visible);
     return true;
 }
 

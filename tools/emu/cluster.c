@@ -170,6 +170,7 @@ static bool begin_warp(struct emu_warp *warp)
     emu_async_drop(warp);
     for (int queue = 0; queue < EMU_QUEUES; queue++) {
         sync->queues[queue].issued = 0;
+        memset(sync->queues[queue].group_end, 0, sizeof(sync->queues[queue].group_end));
         for (int lane = 0; lane < EMU_LANES; lane++)
             sync->queues[queue].open_group[lane] = 1;
     }

@@ -48,14 +48,18 @@ static uint8_t source_bytes(struct emu_warp *warp, const struct emu_instr *instr
     return size > all ? all + 1 : (uint8_t)size;
 }
 
-static enum emu_action exec_cp_async(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+/* The lanes in `mask` are filling the same group. */
+static bool issue_copies(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
     struct emu_async *op = emu_async_new(warp, instr, -1, EMU_ASYNC_CP);
     struct copies *copies = op ? malloc(sizeof(*copies)) : NULL;
-    if (!copies)
-        return EMU_FAULT;
+    if (!copies) {
+        if (op)
+            emu_async_discard(op);
+        return false;
+    }
     op->extra = copies;
-    copies->mask = mask;
+    op->lanes = copies->mask = mask;
     copies->bytes = (uint8_t)instr->operands[2].imm;
     for (int lane = 0; lane < EMU_LANES; lane++) {
         if (!(mask >> lane & 1))
@@ -63,13 +67,38 @@ static enum emu_action exec_cp_async(struct emu_warp *warp, const struct emu_ins
         copies->destination[lane] = emu_address(warp, &instr->operands[0], lane);
         copies->source[lane] = emu_address(warp, &instr->operands[1], lane);
         copies->source_bytes[lane] = source_bytes(warp, instr, lane);
-        if (copies->source_bytes[lane] > copies->bytes)
-            return emu_fault(warp, instr, lane, EMU_BAD_OPERAND, "src-size is larger than cp-size %d", copies->bytes);
+        if (copies->source_bytes[lane] > copies->bytes) {
+            emu_fault(warp, instr, lane, EMU_BAD_OPERAND, "src-size is larger than cp-size %d", copies->bytes);
+            emu_async_discard(op);
+            return false;
+        }
     }
     op->piece_count = EMU_LANES;
     op->apply = copy_lane;
     emu_async_issue(op);
-    return warp->cta->cluster->sync->fault ? EMU_FAULT : EMU_NEXT;
+    return !warp->cta->cluster->sync->fault;
+}
+
+/* The lanes of `mask` that fill the same group as its first: those that have parted may have committed apart. */
+static uint32_t same_group(const struct emu_warp *warp, uint32_t mask)
+{
+    const uint32_t group = emu_async_group(warp, EMU_ASYNC_CP, __builtin_ctz(mask));
+    uint32_t same = 0;
+    for (uint32_t left = mask; left != 0; left &= left - 1)
+        if (emu_async_group(warp, EMU_ASYNC_CP, __builtin_ctz(left)) == group)
+            same |= left & -left;
+    return same;
+}
+
+static enum emu_action exec_cp_async(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    while (mask != 0) {
+        const uint32_t same = same_group(warp, mask);
+        if (!issue_copies(warp, instr, same))
+            return EMU_FAULT;
+        mask &= ~same;
+    }
+    return EMU_NEXT;
 }
 
 static enum emu_action exec_commit(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
@@ -109,8 +138,11 @@ static enum emu_action exec_mbarrier_arrive(struct emu_warp *warp, const struct 
 {
     struct emu_async *op = emu_async_new(warp, instr, -1, EMU_ASYNC_CP);
     uint64_t *addresses = op ? malloc(EMU_LANES * sizeof(*addresses)) : NULL;
-    if (!addresses)
+    if (!addresses) {
+        if (op)
+            emu_async_discard(op);
         return EMU_FAULT;
+    }
     op->extra = addresses;
     op->data[0] = mask;
     for (int lane = 0; lane < EMU_LANES; lane++) {
@@ -122,14 +154,13 @@ static enum emu_action exec_mbarrier_arrive(struct emu_warp *warp, const struct 
         const struct emu_access access = emu_access_of(warp, instr, true);
         struct emu_cta *cta;
         struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, EMU_SHARED_CTA, addresses[lane], &cta);
-        if (!mbarrier)
+        if (!mbarrier) {
+            emu_async_discard(op);
             return EMU_FAULT;
+        }
         mbarrier->pending += instr->facts.mode ? 0 : 1;
     }
     op->apply = arrive_lanes;
-    /* The warp's own accesses before this count as released with it. */
-    struct emu_clocks *released = emu_clocks_share(warp->sync->now);
-    emu_clocks_release(released);
     emu_async_issue(op);
     return warp->cta->cluster->sync->fault ? EMU_FAULT : EMU_NEXT;
 }

@@ -203,6 +203,7 @@ struct emu_async {
     struct emu_warp *warp; /* that issued it */
     const struct emu_instr *instr;
     int lane;             /* that issued it; -1: the warp */
+    uint32_t lanes;       /* that wait for it: that one, or all; cp.async changes it */
     int piece_count;      /* independent parts, in any order; 1 for the rest */
     uint8_t *pieces_done; /* engine's */
     /* Carries out one piece. Race records and clocks of the op's agent are in place. False after a fault. */
@@ -222,6 +223,10 @@ struct emu_async *emu_async_new(struct emu_warp *warp, const struct emu_instr *i
                                 enum emu_async_kind kind);
 /* Hands it to the scheduler; takes the clocks of the issuing warp at this point. */
 void emu_async_issue(struct emu_async *op);
+/* The number of the group that a lane's next operation of that kind joins. */
+uint32_t emu_async_group(const struct emu_warp *warp, enum emu_async_kind kind, int lane);
+/* Takes back an operation that was not issued. */
+void emu_async_discard(struct emu_async *op);
 /* Closes the warp's open group of that kind (commit_group). wgmma and bulk: of the warp; cp.async: of the lanes. */
 void emu_async_commit(struct emu_warp *warp, enum emu_async_kind kind, uint32_t mask);
 /* True when at most `pending` groups are left; otherwise sets warp->wait, and the instruction returns EMU_BLOCKED. */

@@ -147,13 +147,14 @@ static uint32_t with_reader(struct emu_records *all, uint32_t set, uint32_t reco
 
 /* ---- Findings ---- */
 
+/* An operation that was not waited for may land on either side of the other access. */
 static void describe_missing(char text[256], const struct emu_record *before, const struct emu_access *access)
 {
-    if (before->cp_async)
+    if (before->cp_async || access->cp_async)
         snprintf(text, 256,
                  "the copy is not waited for: cp.async.wait_group or an mbarrier that tracks it, then a "
                  "barrier between the warps");
-    else if (before->async_proxy)
+    else if (before->async_proxy || access->async_proxy)
         snprintf(text, 256,
                  "the operation is not waited for: wgmma.wait_group, a bulk wait_group or its mbarrier, then "
                  "a barrier between the warps");
@@ -343,9 +344,20 @@ static bool is_whole(uint32_t first, uint32_t end)
     return first == 0 && end == EMU_CELL_BYTES;
 }
 
-bool emu_shadow_shared(struct emu_cta *cta, const struct emu_access *access, int lane, uint32_t offset, uint32_t size,
+/* What a bulk store reads is done before what it writes: wait_group.read waits for the former alone. */
+static struct emu_access reading_apart(const struct emu_cluster *cluster, const struct emu_access *access, int touch)
+{
+    struct emu_access own = *access;
+    if (access->agent < warp_agents(cluster) && access->agent % EMU_AGENTS_A_WARP == EMU_AGENT_STORE &&
+        touch == EMU_READ && !access->atomic)
+        own.agent = (uint16_t)(access->agent + EMU_AGENT_STORE_READ - EMU_AGENT_STORE);
+    return own;
+}
+
+bool emu_shadow_shared(struct emu_cta *cta, const struct emu_access *by, int lane, uint32_t offset, uint32_t size,
                        int touch)
 {
+    const struct emu_access own = reading_apart(cta->cluster, by, touch), *access = &own;
     struct conflict conflict = {cta, access, lane, offset, (touch & EMU_WRITE) != 0};
     struct memo memo = {.record = emu_record_of(cta->cluster, access),
                         .by_warp = is_warp_agent(cta->cluster, access->agent)};

@@ -339,6 +339,9 @@ static const char *wait_text(const struct emu_wait *wait, char text[160])
                  (unsigned long long)(wait->what & ((1u << EMU_RANK_SHIFT) - 1)),
                  (unsigned long long)((wait->what - emu_shared_window()) >> EMU_RANK_SHIFT), wait->parity);
         break;
+    case EMU_WAIT_WGMMA:
+        snprintf(text, 160, "the other warps of its warpgroup to issue their part of a wgmma");
+        break;
     case EMU_WAIT_LANES:
         snprintf(text, 160, "lanes 0x%08llx of its warp, of which 0x%08x are here", (unsigned long long)wait->what,
                  wait->mask);

@@ -10,7 +10,14 @@
 /* ---- Agents ---- */
 
 /* Of each warp, in this order; then, for each block, EMU_LOAD_AGENTS for its mbarriers' copies into shared memory. */
-enum emu_agent_kind { EMU_AGENT_WARP, EMU_AGENT_CP, EMU_AGENT_WGMMA, EMU_AGENT_STORE, EMU_AGENTS_A_WARP };
+enum emu_agent_kind {
+    EMU_AGENT_WARP,
+    EMU_AGENT_CP,
+    EMU_AGENT_WGMMA,
+    EMU_AGENT_STORE,
+    EMU_AGENT_STORE_READ, /* a bulk store's reads, which wait_group.read waits for alone */
+    EMU_AGENTS_A_WARP
+};
 enum { EMU_LOAD_AGENTS = 32 };
 
 static inline int emu_agent(const struct emu_warp *warp, enum emu_agent_kind kind)
@@ -65,7 +72,6 @@ struct emu_mbarrier {
     int64_t tx;
     uint32_t phase;
     int load_agent;               /* of the copies that complete on it; -1: none yet */
-    uint32_t load_epoch;          /* issued */
     struct emu_clocks *arriving;  /* what who arrives in this phase knows */
     struct emu_clocks *completed; /* … of the phase before */
     const struct emu_instr *init;
@@ -83,7 +89,8 @@ struct emu_cta_sync {
     struct emu_named_barrier named[EMU_NAMED_BARRIERS];
     struct emu_mbarrier *mbarriers;
     uint32_t mbarrier_count, mbarrier_capacity;
-    int load_agents; /* given out */
+    int load_agents;                       /* given out */
+    uint32_t load_epochs[EMU_LOAD_AGENTS]; /* copies issued */
     uint32_t exited_warps;
     uint32_t register_pool; /* for setmaxnreg, a thread's registers times warps */
 };

@@ -283,6 +283,7 @@ void emu_lanes_exit(struct emu_warp *warp, uint32_t mask)
     struct emu_cluster *cluster = cta->cluster;
     (void)mask;
     emu_wake(cluster, EMU_WAIT_LANES);
+    emu_wake(cluster, EMU_WAIT_WGMMA); /* a warpgroup's other warps do not wait for one that has gone */
     for (uint32_t number = 0; number < EMU_NAMED_BARRIERS; number++) {
         const struct emu_named_barrier *barrier = &cta->sync->named[number];
         if (barrier->expected != 0 && is_complete(cta, barrier))
@@ -492,4 +493,5 @@ void emu_cta_sync_free(struct emu_cta *cta)
     memset(sync->named, 0, sizeof(sync->named));
     sync->mbarrier_count = 0;
     sync->load_agents = 0;
+    memset(sync->load_epochs, 0, sizeof(sync->load_epochs));
 }
