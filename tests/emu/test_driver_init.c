@@ -100,6 +100,7 @@ static void test_settings(void **state)
         {"SMLA_EMU_SEED", "1x", DRV_CUDA_ERROR_INVALID_VALUE},
         {"SMLA_EMU_CHECKS", "none,races,proxy", DRV_CUDA_SUCCESS},
         {"SMLA_EMU_CHECKS", "all,-uninitialised,sum-reversed,perturb", DRV_CUDA_SUCCESS},
+        {"SMLA_EMU_CHECKS", "-exit,-warpgroup,-proxy-cp-async", DRV_CUDA_SUCCESS},
         {"SMLA_EMU_CHECKS", "race", DRV_CUDA_ERROR_INVALID_VALUE},
         {"SMLA_EMU_CHECKS", "none,-a-word-that-is-longer-than-all-the-names", DRV_CUDA_ERROR_INVALID_VALUE},
     };
