@@ -10,6 +10,7 @@ from .errors import DriverError, UnavailableError
 _lock = threading.Lock()
 _driver: Optional["Driver"] = None
 _ATTRIBUTE_DEVICE_ORDINAL = 9
+_ERROR_INVALID_CONTEXT = 201
 
 
 def path() -> str:
@@ -80,8 +81,15 @@ class Driver:
     def device_of(self, pointer: int) -> int:
         """The ordinal of the device that a pointer belongs to."""
         ordinal = ctypes.c_int(-1)
-        self._call("cuPointerGetAttribute", ctypes.byref(ordinal), ctypes.c_int(_ATTRIBUTE_DEVICE_ORDINAL),
-                   ctypes.c_uint64(pointer))
+        query = ("cuPointerGetAttribute", ctypes.byref(ordinal), ctypes.c_int(_ATTRIBUTE_DEVICE_ORDINAL),
+                 ctypes.c_uint64(pointer))
+        try:
+            self._call(*query)
+        except DriverError as error:
+            if error.native_code != _ERROR_INVALID_CONTEXT:
+                raise
+            with self.device(0):  # the question needs a current context, whichever
+                self._call(*query)
         return ordinal.value
 
 

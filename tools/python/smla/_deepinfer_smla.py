@@ -1,0 +1,140 @@
+"""The smla backend of smla.deepinfer: its two entry points on smla's kernel."""
+from typing import Any, Optional, Tuple
+
+from . import _context, _tensor, kv_formats
+from ._prefill import prefill
+from .errors import InvalidArgumentError, UnsupportedError
+
+
+def prefill_attn_varlen_sparse(query: Any, kv: Any, index_topk: Any, softmax_scale: float, attn_sink: Optional[Any] = None,
+                               index_length: Optional[Any] = None) -> Tuple[Any, Any]:
+    """See smla.deepinfer.prefill_attn_varlen_sparse."""
+    out, _, lse = prefill(query, kv, index_topk, softmax_scale, topk_length=index_length, attn_sink=attn_sink,
+                          max_logits=None, lse_base_2=True)
+    return out, lse
+
+
+def _lists(indices: Any, length: Optional[Any], batch: int, s_q: int, name: str) -> Tuple[Any, Any]:
+    """(indices [batch, s_q, topk], which positions count [batch, s_q, topk]) of one cache."""
+    shape = tuple(indices.shape)
+    if len(shape) == 4 and shape[2] == 1:
+        indices = indices.reshape(shape[:2] + shape[3:])
+    elif len(shape) == 2 and s_q == 1:
+        indices = indices[:, None, :]
+    if len(indices.shape) != 3 or tuple(indices.shape[:2]) != (batch, s_q):
+        raise InvalidArgumentError(f"{name} is {list(shape)}: [{batch}, {s_q}, topk] is needed, flat slots of the cache")
+    described = _tensor.describe(indices, name)
+    if described.dtype != "i32":
+        raise InvalidArgumentError(f"{name} is {described.dtype}: int32 is needed")
+    counted = indices >= 0
+    if length is not None:
+        counted = counted & (_positions(indices) < _per_token(length, batch, s_q, name.replace("indices", "length")))
+    return indices, counted
+
+
+def _positions(indices: Any) -> Any:
+    if _tensor.is_torch(indices):
+        return _tensor.torch_module().arange(indices.shape[-1], device=indices.device)
+    return _tensor.numpy_module().arange(indices.shape[-1])
+
+
+def _per_token(length: Any, batch: int, s_q: int, name: str) -> Any:
+    """Lengths as [batch, s_q or 1, 1], from one a request [batch] or one a token [batch, s_q]."""
+    described = _tensor.describe(length, name)
+    if described.dtype != "i32" or described.shape not in ((batch,), (batch, s_q)):
+        raise InvalidArgumentError(f"{name} is {list(described.shape)} {described.dtype}: int32 is needed, [{batch}] one a "
+                                   f"request or [{batch}, {s_q}] one a token")
+    return length.reshape((batch, -1, 1))
+
+
+def _gather(cache: Any, indices: Any, counted: Any, layout: str, page_size: Optional[int]) -> Tuple[Any, Any]:
+    """(rows [batch * s_q, topk, d_qk] bf16, which of them count [batch * s_q, topk])."""
+    view = kv_formats.open_cache(cache, layout, page_size)
+    rows = kv_formats.gather(cache, indices, layout, page_size)
+    tokens = indices.shape[0] * indices.shape[1]
+    counted = counted & (indices < view.slots)
+    return rows.reshape((tokens, indices.shape[2], view.layout.d_qk)), counted.reshape((tokens, indices.shape[2]))
+
+
+def _join(parts: list) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if _tensor.is_torch(parts[0]):
+        return _tensor.torch_module().cat(parts, dim=1)
+    return _tensor.numpy_module().concatenate(parts, axis=1)
+
+
+def _identity(counted: Any) -> Any:
+    """[tokens, k] int32: the row's own number in the gathered rows where it counts, else -1."""
+    if _tensor.is_torch(counted):
+        torch = _tensor.torch_module()
+        numbers = torch.arange(counted.numel(), dtype=torch.int32, device=counted.device).reshape(counted.shape)
+        return torch.where(counted, numbers, -1)
+    np = _tensor.numpy_module()
+    return np.where(counted, np.arange(counted.size, dtype=np.int32).reshape(counted.shape), np.int32(-1))
+
+
+def _check_shape(query: Any, layouts: Tuple[str, ...]) -> None:
+    """Refuses what has no kernel before anything is gathered, in smla's own words."""
+    described = _tensor.describe(query, "query")
+    if described.dtype not in ("bf16", "u16"):
+        raise InvalidArgumentError(f"query is {described.dtype}: bf16 is needed")
+    h_q, d_qk = described.shape[-2:]
+    for layout in layouts:
+        if kv_formats.kv_format(layout).d_qk != d_qk:
+            raise InvalidArgumentError(f"query has d_qk {d_qk} and kv format {layout} has {kv_formats.kv_format(layout).d_qk}")
+    support = _context.context(described.device or 0).query_support(_context.Description(h_q, d_qk))
+    if not support.supported:
+        raise UnsupportedError(support.reason)
+
+
+def decode_attn_sparse(query: Any, kv_cache: Any, indices: Any, softmax_scale: float, *, kv_format: str,
+                       page_size: Optional[int] = None, length: Optional[Any] = None, attn_sink: Optional[Any] = None,
+                       extra_kv_cache: Optional[Any] = None, extra_indices: Optional[Any] = None,
+                       extra_kv_format: Optional[str] = None, extra_page_size: Optional[int] = None,
+                       extra_length: Optional[Any] = None, out: Optional[Any] = None) -> Tuple[Any, Any]:
+    """See smla.deepinfer.decode_attn_sparse."""
+    flat = len(query.shape) == 3
+    batched = query[:, None] if flat else query
+    if len(batched.shape) != 4:
+        raise InvalidArgumentError(f"query is {list(query.shape)}: [batch, s_q, h_q, d_qk] or [tokens, h_q, d_qk]")
+    if (extra_kv_cache is None) != (extra_indices is None):
+        raise InvalidArgumentError("extra_kv_cache and extra_indices come together")
+    extra_kv_format = extra_kv_format or kv_format
+    _check_shape(batched, (kv_format,) if extra_kv_cache is None else (kv_format, extra_kv_format))
+    batch, s_q, h_q, d_qk = batched.shape
+    scopes = [_gather(kv_cache, *_lists(indices, length, batch, s_q, "indices"), kv_format, page_size)]
+    if extra_kv_cache is not None:
+        scopes.append(_gather(extra_kv_cache, *_lists(extra_indices, extra_length, batch, s_q, "extra_indices"),
+                              extra_kv_format, extra_page_size))
+    rows, counted = (_join([scope[i] for scope in scopes]) for i in range(2))
+    tokens = batch * s_q
+    if out is not None:
+        _check_out(out, tuple(batched.shape[:3]) if not flat else (batch, h_q))
+    flat_out = out if out is None or flat else _merge_tokens(out, tokens)
+    result, _, lse = prefill(batched.reshape((tokens, h_q, d_qk)), rows.reshape((-1, d_qk)), _identity(counted),
+                             softmax_scale, attn_sink=attn_sink, out=flat_out, max_logits=None, lse_base_2=True)
+    if flat:
+        return result, lse
+    return (out if out is not None else result.reshape((batch, s_q, h_q, -1))), lse.reshape((batch, s_q, h_q))
+
+
+def _check_out(out: Any, leading: Tuple[int, ...]) -> None:
+    if tuple(out.shape[:-1]) != leading:
+        raise InvalidArgumentError(f"out is {list(out.shape)}: {list(leading)} and d_v are needed")
+
+
+def _merge_tokens(out: Any, tokens: int) -> Any:
+    """[batch, s_q, h, d] as a view [tokens, h, d]; refused where the strides do not allow one."""
+    shape = (tokens,) + tuple(out.shape[2:])
+    if _tensor.is_torch(out):
+        try:
+            return out.view(shape)
+        except RuntimeError:
+            pass
+    else:
+        merged = out.reshape(shape)
+        if merged.size == 0 or _tensor.numpy_module().shares_memory(merged, out):
+            return merged
+    raise InvalidArgumentError("out: its first two dimensions cannot be seen as one (batch stride must be s_q times the "
+                               "token stride)")
