@@ -16,13 +16,19 @@ static void fill(float *values, size_t count, uint32_t seed)
 enum { SIZE_X = 20, SIZE_Y = 10, SIZE_Z = 3, ALL = SIZE_X * SIZE_Y * SIZE_Z };
 enum { GRID_X = 3, GRID_Y = 3, GRID_Z = 2, BLOCKS = GRID_X * GRID_Y * GRID_Z, BOX = 8 * 4 * 2 };
 
+/* 0 outside. */
+static double at_point(const float *in, int x, int y, int z)
+{
+    const bool inside = x >= 0 && x < SIZE_X && y >= 0 && y < SIZE_Y && z >= 0 && z < SIZE_Z;
+    return inside ? (double)in[x + SIZE_X * (y + SIZE_Y * z)] : 0;
+}
+
 static void check_flat(const float *in, const float *flat)
 {
     for (int i = 0; i < BLOCKS * BOX; i++) {
-        const int block = i / BOX, x = 8 * (block % GRID_X) - 3 + i % 8,
-                  y = 4 * (block / GRID_X % GRID_Y) - 2 + i / 8 % 4, z = 2 * (block / GRID_X / GRID_Y) - 1 + i / 32 % 2;
-        const bool inside = x >= 0 && x < SIZE_X && y >= 0 && y < SIZE_Y && z >= 0 && z < SIZE_Z;
-        must_be_near((double)flat[i], inside ? (double)in[x + SIZE_X * (y + SIZE_Y * z)] : 0, 0, "flat", (size_t)i);
+        const int block = i / BOX, x = 8 * (block % GRID_X) + i % 8, y = 4 * (block / GRID_X % GRID_Y) + i / 8 % 4,
+                  z = 2 * (block / GRID_X / GRID_Y) + i % BOX / 32;
+        must_be_near((double)flat[i], at_point(in, x - 4, y - 2, z - 1), 0, "flat", (size_t)i);
     }
 }
 
@@ -47,8 +53,10 @@ void check_tma_reduce(void)
     own_download(flat, flat_at, sizeof(flat));
     own_download(counts, counts_at, sizeof(counts));
     for (size_t i = 0; i < ALL; i++) {
-        must_be_near((double)out[i], (double)in[i], 0, "out", i);
-        must_be_near((double)sum_after[i], (double)sum[i] + 2 * (double)in[i], 1e-6, "sum", i);
+        const int x = (int)i % SIZE_X, y = (int)i / SIZE_X % SIZE_Y, z = (int)i / SIZE_X / SIZE_Y;
+        const double moved = at_point(in, x - 4, y - 2, z - 1);
+        must_be_near((double)out[i], moved, 0, "out", i);
+        must_be_near((double)sum_after[i], (double)sum[i] + 2 * moved, 1e-6, "sum", i);
     }
     for (size_t i = 0; i < 8; i++)
         must_be_near(counts[i], (double)(i * BLOCKS), 0, "counts", i);

@@ -1,6 +1,6 @@
-/* Every block of the grid (x, y, z) takes a box of 8 x 4 x 2 floats of `in`, at (8 x - 3, 4 y - 2, 2 z - 1), so that
- * some of it lies outside and reads as 0. It puts the box into `out` (where that has such elements), adds twice the box
- * to `sum` everywhere, writes the box flat to flat[block] and adds its eight integers i to counts[i].
+/* Every block of the grid (x, y, z) takes a box of 8 x 4 x 2 floats of `in`, at (8 x - 4, 4 y - 2, 2 z - 1), so that
+ * some of it lies outside and reads as 0. At (8 x, 4 y, 2 z) it puts the box into `out` and adds twice the box to
+ * `sum`, as far as they reach; it writes the box flat to flat[block] and adds its eight integers i to counts[i].
  *
  * 32 threads, 512 bytes + 8 of shared memory. */
 #include "own.cuh"
@@ -48,13 +48,13 @@ extern "C" __global__ void __launch_bounds__(32)
                const __grid_constant__ tensor_map sum, float *flat, u32 *counts)
 {
     const u32 base = shared_address(memory), barrier = base + BARRIER;
-    const int x = 8 * (int)blockIdx.x - 3, y = 4 * (int)blockIdx.y - 2, z = 2 * (int)blockIdx.z - 1;
+    const int x = 8 * (int)blockIdx.x, y = 4 * (int)blockIdx.y, z = 2 * (int)blockIdx.z;
     const u32 block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     float *box = (float *)memory;
     if (threadIdx.x == 0) {
         mbarrier_init(barrier, 1);
         fence_mbarrier_init();
-        load_box(base, &in, barrier, x, y, z); /* the bytes may come before they are expected */
+        load_box(base, &in, barrier, x - 4, y - 2, z - 1); /* the bytes may come before they are expected */
         mbarrier_arrive_expect_tx(barrier, ELEMENTS * 4);
     }
     if (threadIdx.x < 8)
