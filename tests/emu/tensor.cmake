@@ -1,5 +1,5 @@
 # The tensor instructions alone, on stand-ins for the engine (tensor_machine.c).
-set(emu_tensor_sources tensor wgmma mma matrix_math matrix_copy bulk bulk_tensor remote reduction tensor_map match arena
+set(emu_tensor_sources tensor wgmma mma matrix_math matrix_copy bulk bulk_tensor remote reduction tensor_map tensor_map_ops match arena
     scan type registers)
 list(TRANSFORM emu_tensor_sources PREPEND ${PROJECT_SOURCE_DIR}/tools/emu/)
 list(TRANSFORM emu_tensor_sources APPEND .c)

@@ -157,9 +157,60 @@ static void round_trip(void **unused)
     }
     for (int i = 0; i < EMU_TENSOR_MAP_BYTES; i++) {
         map_bytes[i] ^= 1;
-        assert_true(emu_tensor_map_decode(map_bytes, &map) == (i >= 8 && i < 16));
+        const bool free_byte = (i >= 8 && i < 16) || i == 29; /* CUTLASS's word; changed by a kernel */
+        assert_true(emu_tensor_map_decode(map_bytes, &map) == free_byte);
         map_bytes[i] ^= 1;
     }
+}
+
+/* ---- Maps that a kernel makes ---- */
+
+/* From zeros, field by field: the map that the encoder makes. */
+static void made_field_by_field(void **unused)
+{
+    (void)unused;
+    static _Alignas(128) uint8_t made[EMU_TENSOR_MAP_BYTES];
+    struct emu_tensor_map map;
+    const struct arguments a = fine();
+    memset(made, 0, sizeof made);
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_ADDRESS, 0, a.address));
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_RANK, 0, a.rank - 1));
+    for (uint32_t i = 0; i < a.rank; i++) {
+        assert_false(emu_tensor_map_decode(made, &map)); /* not yet */
+        assert_null(emu_tensor_map_replace(made, EMU_FIELD_BOX, i, a.box[i]));
+        assert_null(emu_tensor_map_replace(made, EMU_FIELD_DIM, i, a.dims[i]));
+        assert_null(emu_tensor_map_replace(made, EMU_FIELD_STEP, i, i ? a.steps[i] : 1));
+    }
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_STRIDE, 0, a.strides[0]));
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_TYPE, 0, 10)); /* bf16 */
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_INTERLEAVE, 0, (uint64_t)a.interleave));
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_SWIZZLE, 0, (uint64_t)a.swizzle));
+    assert_null(emu_tensor_map_replace(made, EMU_FIELD_FILL, 0, (uint64_t)a.fill));
+    assert_true(emu_tensor_map_changed(made));
+    emu_tensor_map_acquire(made);
+    assert_false(emu_tensor_map_changed(made));
+    assert_int_equal(encode(&a), 0);
+    assert_memory_equal(made, map_bytes, EMU_TENSOR_MAP_BYTES);
+}
+
+static void fields_that_cannot_be(void **unused)
+{
+    (void)unused;
+    const struct {
+        enum emu_map_field field;
+        uint32_t ordinal;
+        uint64_t value;
+    } bad[] = {{EMU_FIELD_RANK, 0, 5},    {EMU_FIELD_BOX, 0, 0},        {EMU_FIELD_BOX, 1, 257},
+               {EMU_FIELD_BOX, 5, 1},     {EMU_FIELD_DIM, 5, 1},        {EMU_FIELD_STRIDE, 4, 16},
+               {EMU_FIELD_STEP, 1, 0},    {EMU_FIELD_STEP, 1, 9},       {EMU_FIELD_TYPE, 0, 16},
+               {EMU_FIELD_SWIZZLE, 0, 4}, {EMU_FIELD_INTERLEAVE, 0, 3}, {EMU_FIELD_FILL, 0, 2}};
+    struct arguments a = fine();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(encode(&a), 0);
+        assert_non_null(emu_tensor_map_replace(map_bytes, bad[i].field, bad[i].ordinal, bad[i].value));
+    }
+    memset(map_bytes, 0xcd, EMU_TENSOR_MAP_BYTES);
+    assert_non_null(emu_tensor_map_replace(map_bytes, EMU_FIELD_RANK, 0, 1));
 }
 
 /* ---- Copies ---- */
@@ -449,13 +500,62 @@ static void faults(void **unused)
     tm_destroy(tm);
 }
 
+/* A kernel changes a map in global memory: copies want a fence first. */
+static void changed_by_instructions(void **unused)
+{
+    (void)unused;
+    struct tensor_machine *tm = machine_of(&boxes[2], 1);
+    static const char load[] = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes";
+    static const char replace[] = "tensormap.replace.tile.global_dim.global.b1024.b32";
+    const struct emu_operand copy[] = {tm_address32(TO), tm_tensor(tm, MAP, COORDINATES, 2), tm_address32(MBARRIER)};
+    struct emu_operand change[] = {tm_address64(MAP), tm_imm(1), tm_imm(9)};
+    const struct emu_operand acquire[] = {tm_address64(MAP), tm_imm(EMU_TENSOR_MAP_BYTES)};
+    struct emu_tensor_map map;
+    uint8_t *bytes = global + GLOBAL_BYTES - 4096;
+    bytes += (128 - (uintptr_t)bytes % 128) % 128;
+    memcpy(bytes, tm->launch.params, EMU_TENSOR_MAP_BYTES);
+    tm_set64(tm, MAP, (uint64_t)(uintptr_t)bytes);
+    assert_int_equal(tm_run(tm, 0, load, 1, 3, copy), EMU_NEXT);
+    assert_int_equal(tm_run(tm, 0, replace, 1, 3, change), EMU_NEXT);
+    assert_true(emu_tensor_map_decode(bytes, &map) && map.dims[1] == 9);
+    assert_int_equal(tm_run(tm, 0, load, 1, 3, copy), EMU_FAULT);
+    assert_non_null(strstr(tm->message, "fence.proxy.tensormap"));
+    assert_int_equal(tm_run(tm, 0, "fence.proxy.tensormap::generic.release.gpu", 1, 0, NULL), EMU_NEXT);
+    assert_int_equal(tm_run(tm, 0, "fence.proxy.tensormap::generic.acquire.gpu", 1, 2, acquire), EMU_NEXT);
+    assert_int_equal(tm_run(tm, 0, load, 1, 3, copy), EMU_NEXT);
+    change[1] = tm_imm(7);
+    assert_int_equal(tm_run(tm, 0, replace, 1, 3, change), EMU_FAULT);
+    tm_destroy(tm);
+}
+
+/* From shared memory to global memory, by a whole warp. */
+static void published(void **unused)
+{
+    (void)unused;
+    struct tensor_machine *tm = machine_of(&boxes[2], 1);
+    static const char publish[] =
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned";
+    struct emu_operand operands[] = {tm_address64(MAP), tm_address32(TO), tm_imm(EMU_TENSOR_MAP_BYTES)};
+    uint8_t *bytes = global + GLOBAL_BYTES - 4096;
+    bytes += (128 - (uintptr_t)bytes % 128) % 128;
+    memcpy(tm->shared[0] + DESTINATION, tm->launch.params, EMU_TENSOR_MAP_BYTES);
+    tm_set32(tm, TO, DESTINATION);
+    tm_set64(tm, MAP, (uint64_t)(uintptr_t)bytes);
+    assert_int_equal(tm_run(tm, 0, publish, 1, 3, operands), EMU_FAULT); /* one lane */
+    assert_int_equal(tm_run(tm, 0, publish, EMU_ALL_LANES, 3, operands), EMU_NEXT);
+    assert_memory_equal(bytes, tm->launch.params, EMU_TENSOR_MAP_BYTES);
+    operands[2] = tm_imm(64);
+    assert_int_equal(tm_run(tm, 0, publish, EMU_ALL_LANES, 3, operands), TM_REFUSED);
+    tm_destroy(tm);
+}
+
 static void refused(void **unused)
 {
     (void)unused;
     struct tensor_machine *tm = machine_of(&boxes[2], 1);
     const struct emu_operand load[] = {tm_address32(TO), tm_tensor(tm, MAP, COORDINATES, 5), tm_address32(MBARRIER)};
     const struct emu_operand store[] = {load[1], load[0]};
-    const struct emu_operand replace[] = {tm_address64(MAP), tm_reg64(POLICY)};
+    const struct emu_operand replace[] = {tm_address64(MAP), tm_reg64(POLICY), tm_imm(64)};
     const struct {
         const char *opcode;
         int count;
@@ -465,8 +565,12 @@ static void refused(void **unused)
         {"cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes", 3, load},
         {"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group", 2, store},
         {"cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group", 2, store},
-        {"tensormap.replace.tile.global_address.global.b1024.b64", 2, replace},
-        {"fence.proxy.tensormap::generic.release.gpu", 0, NULL},
+        {"tensormap.replace.tile.global_address.global.b1024.b32", 2, replace},
+        {"tensormap.replace.tile.global_address.global.b1024.b64", 3, replace},
+        {"tensormap.replace.tile.box_dim.global.b1024.b32", 3, replace},
+        {"tensormap.replace.tile.elemtype.global.b1024.b32", 2, replace},
+        {"fence.proxy.tensormap::generic.release.gpu", 2, replace},
+        {"fence.proxy.tensormap::generic.acquire.gpu", 0, replace},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tm->why[0] = '\0';
@@ -484,9 +588,19 @@ static void refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encoder_checks), cmocka_unit_test(missing_arrays), cmocka_unit_test(round_trip),
-        cmocka_unit_test(loads),          cmocka_unit_test(stores),         cmocka_unit_test(multicast_and_hints),
-        cmocka_unit_test(reductions),     cmocka_unit_test(faults),         cmocka_unit_test(refused),
+        cmocka_unit_test(encoder_checks),
+        cmocka_unit_test(missing_arrays),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(loads),
+        cmocka_unit_test(stores),
+        cmocka_unit_test(multicast_and_hints),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(faults),
+        cmocka_unit_test(made_field_by_field),
+        cmocka_unit_test(fields_that_cannot_be),
+        cmocka_unit_test(changed_by_instructions),
+        cmocka_unit_test(published),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

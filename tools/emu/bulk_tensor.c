@@ -50,10 +50,17 @@ static bool read_map(struct emu_warp *warp, const struct emu_instr *instr, int l
     const uint8_t *bytes = emu_touch(warp, &access, lane, EMU_GENERIC, address, EMU_TENSOR_MAP_BYTES, 1, EMU_READ);
     if (!bytes)
         return false;
-    if (emu_tensor_map_decode(bytes, map))
+    if (!emu_tensor_map_decode(bytes, map)) {
+        emu_fault(warp, instr, lane, EMU_BAD_OPERAND,
+                  "the 128 bytes at 0x%llx are no tensor map that cuTensorMapEncodeTiled of this device would make",
+                  (unsigned long long)address);
+        return false;
+    }
+    if (!emu_tensor_map_changed(bytes))
         return true;
     emu_fault(warp, instr, lane, EMU_BAD_OPERAND,
-              "the 128 bytes at 0x%llx are no tensor map that cuTensorMapEncodeTiled of this device made",
+              "the tensor map at 0x%llx was changed by a kernel: fence.proxy.tensormap::generic.acquire is missing "
+              "(ISA 9.7.13.4)",
               (unsigned long long)address);
     return false;
 }

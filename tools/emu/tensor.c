@@ -106,8 +106,6 @@ bool emu_bind_refused(const struct emu_bind *bind)
         {"tile::scatter4", "scatter4 needs sm_100a (ISA 9.7.9.25.5.2)"},
         {"im2col", "im2col tensor copies are not emulated"},
         {"im2col_no_offs", "im2col tensor copies are not emulated"},
-        {"replace", "tensor maps that a kernel changes are not emulated"},
-        {"tensormap::generic", "tensor maps that a kernel changes are not emulated"},
         {"b1", "single-bit matrices are not emulated"},
     };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
@@ -187,10 +185,14 @@ static const struct emu_row rows[] = {
      "mtm?sss", emu_bind_refused, "9.7.9.25.5.2"},
     {"cp.async.bulk.tensor.[3d,4d,5d].global.shared::cta.im2col_no_offs.bulk_group.{L2::cache_hint}", "tm?s",
      emu_bind_refused, "9.7.9.25.5.2"},
+
+    /* Tensor maps that a kernel makes */
     {"tensormap.replace.tile.[global_address,rank,box_dim,global_dim,global_stride,element_stride,elemtype,"
      "interleave_layout,swizzle_mode,fill_mode].[global,shared::cta].b1024.[b32,b64]",
-     "ms?s", emu_bind_refused, "9.7.9.26"},
-    {"fence.proxy.tensormap::generic.[release,acquire].[cta,cluster,gpu,sys]", "?ms", emu_bind_refused, "9.7.13.4"},
+     "ms?s", emu_bind_map_replace, "9.7.9.26"},
+    {"tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.[cta,cluster,gpu,sys].sync.aligned", "mms",
+     emu_bind_map_copy, "9.7.13.16"},
+    {"fence.proxy.tensormap::generic.[release,acquire].[cta,cluster,gpu,sys]", "?ms", emu_bind_map_fence, "9.7.13.4"},
 
     /* To another block's shared memory */
     {"st.async.{weak}.{shared::cluster}." MBARRIER ".{v2,v4}.[b32,b64,u32,u64,s32,s64,f32,f64]", "msm",

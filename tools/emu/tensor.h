@@ -61,6 +61,10 @@ bool emu_bind_tensor_load(const struct emu_bind *bind);
 bool emu_bind_tensor_store(const struct emu_bind *bind);
 bool emu_bind_tensor_prefetch(const struct emu_bind *bind);
 
+bool emu_bind_map_replace(const struct emu_bind *bind);
+bool emu_bind_map_copy(const struct emu_bind *bind);
+bool emu_bind_map_fence(const struct emu_bind *bind);
+
 bool emu_bind_st_async(const struct emu_bind *bind);
 bool emu_bind_red_async(const struct emu_bind *bind);
 

@@ -9,7 +9,7 @@ enum {
     WORD_MAGIC,
     WORD_UNUSED, /* CUTLASS pokes it */
     WORD_ADDRESS,
-    WORD_KIND,                                  /* bytes: type, rank, interleave, swizzle, fill */
+    WORD_KIND,                                  /* bytes: type, rank, interleave, swizzle, fill, changed */
     WORD_BOX,                                   /* bytes: box - 1 */
     WORD_STEPS,                                 /* bytes: element strides */
     WORD_DIMS,                                  /* five, a word each */
@@ -19,7 +19,14 @@ enum {
 };
 _Static_assert(WORDS * sizeof(uint64_t) == EMU_TENSOR_MAP_BYTES, "a tensor map has 128 bytes");
 
+enum { BYTE_CHANGED = 8 * WORD_KIND + 5 }; /* not in the check */
+
 static const uint64_t magic = 0x3150414d414c4d53u; /* "SMLAMAP1" */
+
+static uint64_t without_changed(uint64_t kind)
+{
+    return kind & ~((uint64_t)0xff << 40);
+}
 
 /* Of every word but the unused one: a map that was built by hand or overwritten is told apart. */
 static uint64_t check_of(const uint64_t words[WORDS])
@@ -27,7 +34,7 @@ static uint64_t check_of(const uint64_t words[WORDS])
     uint64_t sum = 0xcbf29ce484222325u;
     for (int i = 0; i < WORD_CHECK; i++)
         if (i != WORD_UNUSED)
-            sum = (sum ^ words[i]) * 0x100000001b3u;
+            sum = (sum ^ (i == WORD_KIND ? without_changed(words[i]) : words[i])) * 0x100000001b3u;
     return sum;
 }
 
@@ -47,11 +54,14 @@ int emu_map_type_bytes(enum emu_map_type type)
     return bytes[type];
 }
 
+static bool map_fine(const struct emu_tensor_map *map);
+
 bool emu_tensor_map_decode(const void *map128, struct emu_tensor_map *map)
 {
     uint64_t words[WORDS];
     memcpy(words, map128, sizeof(words));
-    if (words[WORD_MAGIC] != magic || words[WORD_CHECK] != check_of(words))
+    if (words[WORD_MAGIC] != magic || words[WORD_CHECK] != check_of(words) || get_byte(words[WORD_KIND], 1) == 0 ||
+        get_byte(words[WORD_KIND], 1) > EMU_TENSOR_DIMS || get_byte(words[WORD_KIND], 0) >= EMU_MAP_TYPES)
         return false;
     *map = (struct emu_tensor_map){.type = (enum emu_map_type)get_byte(words[WORD_KIND], 0),
                                    .rank = (int)get_byte(words[WORD_KIND], 1),
@@ -65,7 +75,7 @@ bool emu_tensor_map_decode(const void *map128, struct emu_tensor_map *map)
         map->box[i] = get_byte(words[WORD_BOX], i) + 1;
         map->element_strides[i] = get_byte(words[WORD_STEPS], i);
     }
-    return true;
+    return map_fine(map);
 }
 
 /* ---- The checks of cuTensorMapEncodeTiled, in the order of its documentation ---- */
@@ -212,4 +222,115 @@ int emu_tensor_map_encode_tiled(void *map128, int type, uint32_t rank, uint64_t 
     words[WORD_CHECK] = check_of(words);
     memcpy(map128, words, sizeof(words));
     return 0;
+}
+
+/* A map that a kernel has put together may be anything. */
+static bool map_fine(const struct emu_tensor_map *map)
+{
+    const struct request request = {.type = (int)map->type,
+                                    .interleave = map->interleave,
+                                    .swizzle = map->swizzle,
+                                    .fill = map->fill,
+                                    .rank = (uint32_t)map->rank,
+                                    .address = map->address,
+                                    .dims = map->dims,
+                                    .strides = map->strides + 1,
+                                    .box = map->box,
+                                    .steps = map->element_strides};
+    return map->element_strides[0] > 0 && request_fine(&request);
+}
+
+/* ---- Changing (ISA 9.7.9.26) ---- */
+
+static void set_byte(uint64_t *word, uint32_t at, uint64_t value)
+{
+    *word = (*word & ~byte_at(0xff, (int)at)) | byte_at(value, (int)at);
+}
+
+/* Table 33. */
+static int type_of_isa(uint64_t number)
+{
+    static const uint8_t types[] = {
+        EMU_MAP_U8,       EMU_MAP_U16,          EMU_MAP_U32,           EMU_MAP_S32,          EMU_MAP_U64,  EMU_MAP_S64,
+        EMU_MAP_F16,      EMU_MAP_F32,          EMU_MAP_F32_FTZ,       EMU_MAP_F64,          EMU_MAP_BF16, EMU_MAP_TF32,
+        EMU_MAP_TF32_FTZ, EMU_MAP_16U4_ALIGN8B, EMU_MAP_16U4_ALIGN16B, EMU_MAP_16U6_ALIGN16B};
+    return number < sizeof(types) ? types[number] : -1;
+}
+
+static const char *set_kind(uint64_t *kind, enum emu_map_field field, uint64_t value)
+{
+    static const struct {
+        uint32_t byte;
+        uint64_t most;
+        const char *why;
+    } fields[EMU_FIELDS] = {
+        [EMU_FIELD_RANK] = {1, EMU_TENSOR_DIMS - 1, "the rank must be 0 (for 1) to 4 (for 5)"},
+        [EMU_FIELD_TYPE] = {0, EMU_MAP_TYPES - 1, "no such element type"},
+        [EMU_FIELD_INTERLEAVE] = {2, EMU_MAP_INTERLEAVE_32B, "no such interleave layout"},
+        [EMU_FIELD_SWIZZLE] = {3, EMU_MAP_SWIZZLE_128B, "swizzles other than none, 32B, 64B and 128B are not emulated"},
+        [EMU_FIELD_FILL] = {4, EMU_MAP_FILL_NAN, "no such fill mode"},
+    };
+    if (value > fields[field].most)
+        return fields[field].why;
+    set_byte(kind, fields[field].byte,
+             field == EMU_FIELD_RANK   ? value + 1
+             : field == EMU_FIELD_TYPE ? (uint64_t)type_of_isa(value)
+                                       : value);
+    return NULL;
+}
+
+static const char *set_dimension(uint64_t words[WORDS], enum emu_map_field field, uint32_t ordinal, uint64_t value)
+{
+    if (ordinal >= EMU_TENSOR_DIMS - (field == EMU_FIELD_STRIDE))
+        return "the ordinal is past the last dimension";
+    if (field == EMU_FIELD_DIM)
+        words[WORD_DIMS + ordinal] = value;
+    else if (field == EMU_FIELD_STRIDE)
+        words[WORD_STRIDES + ordinal] = value;
+    else if (value == 0 || value > 256 || (field == EMU_FIELD_STEP && value > 8))
+        return field == EMU_FIELD_STEP ? "an element stride must be 1 to 8" : "a box has 1 to 256 elements a dimension";
+    else if (field == EMU_FIELD_BOX)
+        set_byte(&words[WORD_BOX], ordinal, value - 1);
+    else
+        set_byte(&words[WORD_STEPS], ordinal, value);
+    return NULL;
+}
+
+static bool all_zero(const uint64_t words[WORDS])
+{
+    uint64_t any = 0;
+    for (int i = 0; i < WORDS; i++)
+        any |= words[i];
+    return any == 0;
+}
+
+const char *emu_tensor_map_replace(void *map128, enum emu_map_field field, uint32_t ordinal, uint64_t value)
+{
+    const char *why = NULL;
+    uint64_t words[WORDS];
+    memcpy(words, map128, sizeof(words));
+    if (all_zero(words))
+        words[WORD_MAGIC] = magic;
+    else if (words[WORD_MAGIC] != magic || words[WORD_CHECK] != check_of(words))
+        return "the 128 bytes are neither a tensor map of this device nor zeros";
+    if (field == EMU_FIELD_ADDRESS)
+        words[WORD_ADDRESS] = value;
+    else if (field >= EMU_FIELD_BOX && field <= EMU_FIELD_STEP)
+        why = set_dimension(words, field, ordinal, value);
+    else
+        why = set_kind(&words[WORD_KIND], field, value);
+    words[WORD_CHECK] = check_of(words);
+    memcpy(map128, words, sizeof(words));
+    ((uint8_t *)map128)[BYTE_CHANGED] = 1;
+    return why;
+}
+
+bool emu_tensor_map_changed(const void *map128)
+{
+    return __atomic_load_n((const uint8_t *)map128 + BYTE_CHANGED, __ATOMIC_RELAXED) != 0;
+}
+
+void emu_tensor_map_acquire(void *map128)
+{
+    __atomic_store_n((uint8_t *)map128 + BYTE_CHANGED, 0, __ATOMIC_RELAXED);
 }

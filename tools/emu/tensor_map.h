@@ -63,8 +63,30 @@ struct emu_tensor_map {
     uint32_t element_strides[EMU_TENSOR_DIMS];
 };
 
-/* False when the bytes are no tensor map of ours. */
+/* False when the bytes are no tensor map of ours, or one that cuTensorMapEncodeTiled would not make. */
 bool emu_tensor_map_decode(const void *map128, struct emu_tensor_map *map);
+
+/* Fields of tensormap.replace (ISA 9.7.9.26). */
+enum emu_map_field {
+    EMU_FIELD_ADDRESS,
+    EMU_FIELD_RANK, /* one less than the rank */
+    EMU_FIELD_BOX,
+    EMU_FIELD_DIM,
+    EMU_FIELD_STRIDE, /* ordinal 0: of dimension 1 */
+    EMU_FIELD_STEP,
+    EMU_FIELD_TYPE, /* the ISA's numbers, which are not CUtensorMapDataType's */
+    EMU_FIELD_INTERLEAVE,
+    EMU_FIELD_SWIZZLE,
+    EMU_FIELD_FILL,
+    EMU_FIELDS
+};
+
+/* Changes a field of a map, or of 128 zeros, and marks the map as changed. NULL, or why not. */
+const char *emu_tensor_map_replace(void *map128, enum emu_map_field field, uint32_t ordinal, uint64_t value);
+/* The map was changed by a kernel and no fence.proxy.tensormap has acquired it since. Any thread may ask and acquire.
+ */
+bool emu_tensor_map_changed(const void *map128);
+void emu_tensor_map_acquire(void *map128);
 
 /* Bytes of an element in global memory; 0 for the packed types of less than a byte. */
 int emu_map_type_bytes(enum emu_map_type type);
