@@ -12,6 +12,7 @@ void check_tma_reduce(void);
 void check_cluster_exchange(void);
 void check_cluster_multicast(void);
 void check_cp_async(void);
+void check_tensor_map_made(void);
 
 void check_reductions(void);
 void check_atomics(void);

@@ -155,3 +155,25 @@ void check_cp_async(void)
         must_be_near((double)out[i], sum, 1e-5, "out", i);
     }
 }
+
+/* ---- tensor_map_made ---- */
+
+enum { SIDE = 64, MADE_BLOCKS = SIDE / 16 };
+
+/* The kernel makes the first map of each block, and turns the second, of `in`, into one of `out`. */
+void check_tensor_map_made(void)
+{
+    static float in[SIDE * SIDE], out[SIDE * SIDE];
+    static struct own_map maps[2 * MADE_BLOCKS];
+    fill(in, SIDE * SIDE, 1);
+    uint64_t in_at = own_upload(in, sizeof(in)), out_at = own_zeros(sizeof(out));
+    for (size_t block = 0; block < MADE_BLOCKS; block++)
+        maps[2 * block + 1] =
+            own_tensor(in_at, OWN_F32, 2, (const uint64_t[]){SIDE, SIDE}, (const uint32_t[]){16, 16}, 0);
+    uint64_t maps_at = own_upload(maps, sizeof(maps));
+    own_start(&(struct own_launch){"tensor_map_made", {MADE_BLOCKS}, 32, 16 * 16 * 4 + 128 + 8, 0, false}, &in_at,
+              &out_at, &maps_at, NULL);
+    own_download(out, out_at, sizeof(out));
+    for (size_t i = 0; i < SIDE * SIDE; i++)
+        must_be_near((double)out[i], (double)in[i] + 1, 1e-6, "out", i);
+}

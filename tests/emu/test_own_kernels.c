@@ -108,6 +108,7 @@ static struct kernel_file tma_reduce = {"tma_reduce", check_tma_reduce};
 static struct kernel_file cluster_exchange = {"cluster_exchange", check_cluster_exchange};
 static struct kernel_file cluster_multicast = {"cluster_multicast", check_cluster_multicast};
 static struct kernel_file cp_async = {"cp_async", check_cp_async};
+static struct kernel_file tensor_map_made = {"tensor_map_made", check_tensor_map_made};
 static struct kernel_file reductions = {"reductions", check_reductions};
 static struct kernel_file atomics = {"atomics", check_atomics};
 static struct kernel_file roles = {"roles", check_roles};
@@ -123,11 +124,10 @@ static struct kernel_file dependents = {"dependents", check_dependents};
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TESTS(gemm_tma),          TESTS(wgmma_layouts), TESTS(wgmma_types),
-        TESTS(mma_sync),          TESTS(tma_reduce),    TESTS(cluster_exchange),
-        TESTS(cluster_multicast), TESTS(cp_async),      TESTS(reductions),
-        TESTS(atomics),           TESTS(roles),         TESTS(packed),
-        TESTS(dependents),
+        TESTS(gemm_tma),        TESTS(wgmma_layouts),    TESTS(wgmma_types),       TESTS(mma_sync),
+        TESTS(tma_reduce),      TESTS(cluster_exchange), TESTS(cluster_multicast), TESTS(cp_async),
+        TESTS(tensor_map_made), TESTS(reductions),       TESTS(atomics),           TESTS(roles),
+        TESTS(packed),          TESTS(dependents),
     };
     return cmocka_run_group_tests(tests, NULL, close_compiler);
 }
