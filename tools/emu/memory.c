@@ -434,6 +434,9 @@ bool emu_region_record(const struct emu_region *region, const struct emu_access 
     }
     if (region->space == EMU_SHARED_CLUSTER) {
         uint32_t offset = (uint32_t)(address - region->low) + EMU_SHARED_RESERVED;
+        if (access->lane_bytes != 0) { /* the shadow tells the run's lanes apart */
+            shadow_lane = lane;
+        }
         return emu_shadow_shared(region->cta, access, shadow_lane, offset, (uint32_t)size, touch);
     }
     if (region->space == EMU_GLOBAL) {
