@@ -12,20 +12,26 @@ foreach(name wgmma mma matrix_copy bulk tensor_map)
   add_test(NAME emu.${name} COMMAND emu_test_${name})
 endforeach()
 
-# Probes of layouts and conversions, on the emulated device; what an H200 answered is in probes/h200.txt, once recorded.
-find_program(SMLA_NVCC nvcc HINTS /usr/local/cuda/bin)
-add_executable(emu_probes ${CMAKE_CURRENT_LIST_DIR}/probes/probes.c)
+# Probes of an H200, on the emulated device: its answers must be those that the card gave (probes/h200.txt).
+set(probe_sources probes matrix boxes reductions encoder numbers)
+list(TRANSFORM probe_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/probes/)
+list(TRANSFORM probe_sources APPEND .c)
+add_executable(emu_probes ${probe_sources})
 target_link_libraries(emu_probes PRIVATE ${CMAKE_DL_LIBS})
-if(SMLA_NVCC)
-  set(probes_source ${CMAKE_CURRENT_LIST_DIR}/probes/probes.cu)
-  foreach(kind ptx cubin)
-    add_custom_command(OUTPUT probes.${kind} DEPENDS ${probes_source}
-      COMMAND ${SMLA_NVCC} -arch=sm_90a -${kind} -o probes.${kind} ${probes_source})
-  endforeach()
-  add_custom_target(emu_probe_images ALL DEPENDS probes.ptx probes.cubin)
+if(TARGET smla_emu_driver)
+  add_executable(emu_probes_ptx ${CMAKE_CURRENT_LIST_DIR}/probes/ptx.c ${CMAKE_CURRENT_LIST_DIR}/own_compile.c)
+  target_include_directories(emu_probes_ptx PRIVATE
+    ${CMAKE_CURRENT_LIST_DIR} ${PROJECT_SOURCE_DIR}/runtime ${PROJECT_SOURCE_DIR}/gen)
+  target_compile_definitions(emu_probes_ptx PRIVATE
+    OWN_KERNELS="${CMAKE_CURRENT_LIST_DIR}/kernels" OWN_TEMPLATES="${PROJECT_SOURCE_DIR}/templates")
+  target_link_libraries(emu_probes_ptx PRIVATE smla_static)
+  set(probes_ptx ${CMAKE_CURRENT_BINARY_DIR}/probes.ptx)
+  add_test(NAME emu.probes_ptx COMMAND emu_probes_ptx ${probes_ptx})
+  set_tests_properties(emu.probes_ptx PROPERTIES FIXTURES_SETUP probes_ptx)
   foreach(schedule eager lazy)
     add_test(NAME emu.probes_${schedule} COMMAND ${CMAKE_CURRENT_LIST_DIR}/probes/compare
-      $<TARGET_FILE:emu_probes> ${PROJECT_BINARY_DIR}/emu/libcuda.so.1 ${CMAKE_CURRENT_BINARY_DIR}/probes.ptx)
-    set_tests_properties(emu.probes_${schedule} PROPERTIES ENVIRONMENT "SMLA_EMU_SCHEDULE=${schedule}")
+      $<TARGET_FILE:emu_probes> $<TARGET_FILE:smla_emu_driver> ${probes_ptx})
+    set_tests_properties(emu.probes_${schedule} PROPERTIES
+      FIXTURES_REQUIRED probes_ptx ENVIRONMENT "SMLA_EMU_SCHEDULE=${schedule}")
   endforeach()
 endif()

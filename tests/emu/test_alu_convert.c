@@ -111,7 +111,9 @@ void test_conversions(void **state)
         {"cvt.ftz.sat.f32.f32", "rr", {tiny}, 0, 0},
         {"cvt.f32.f16", "rh", {0x0001}, F(0x1p-24f), 0},
         {"cvt.f64.f16", "lh", {0xc000}, D(-2.0), 0},
+        {"cvt.f32.f16", "rh", {0xfc01}, 0x7fffffff, 0}, /* H200: one NaN */
         {"cvt.f32.bf16", "rh", {0x3fc0}, F(1.5f), 0},
+        {"cvt.f32.bf16", "rh", {0xff81}, 0xff810000, 0}, /* H200: as it is */
         {"cvt.f64.bf16", "lh", {0x3fc0}, D(1.5), 0},
         {"cvt.rn.bf16.f64", "hl", {D(1.0 + 0x1p-8)}, 0x3f80, 0},
         {"cvt.rn.f16.f64", "hl", {D(1.0 + 0x1p-11 + 0x1p-50)}, 0x3c01, 0},

@@ -208,8 +208,14 @@ static void reductions(void **unused)
         uint64_t old, new, expected;
     } cases[] = {
         {"add.f32", 4, float_bits(1.5, 4), float_bits(2.25, 4), float_bits(3.75, 4)},
-        {"add.f32", 4, 0x00000001, float_bits(0, 4), 0},    /* subnormals are flushed */
-        {"add.f32", 4, 0x80000001, 0x80000000, 0x80000000}, /* … to their sign's zero */
+        {"add.f32", 4, 0x00000001, float_bits(0, 4), 1}, /* subnormals are kept (H200) */
+        {"add.f32", 4, 0x80000001, 0x80000000, 0x80000001},
+        {"add.f32", 4, 0x3f800000, 0xff800001, 0x7fffffff}, /* one NaN */
+        {"min.f16", 2, 0, 0x8000, 0x8000},
+        {"max.bf16", 2, 0x8000, 0, 0},
+        {"min.f16", 2, 0x3c00, 0x7c01, 0x3c00}, /* no number, signalling or not */
+        {"max.f16", 2, 0xfe00, 0xbc00, 0xbc00},
+        {"max.bf16", 2, 0xffc0, 0x7f81, 0x7fff},
         {"add.f64", 8, float_bits(0.1, 8), float_bits(0.2, 8), float_bits(0.1 + 0.2, 8)},
         {"add.noftz.bf16", 2, 0x3f80, 0x3b80, 0x3f80}, /* 1 + 1/256: to even, down */
         {"add.noftz.bf16", 2, 0x3f81, 0x3b80, 0x3f82}, /* 1 + 1/128 + 1/256: to even, up */

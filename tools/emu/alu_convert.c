@@ -240,7 +240,13 @@ EXEC_FAST(f64_of_s32, 64, 32, alu_bits_of_double((double)(int32_t)a))
 EXEC_FAST(f64_of_u32, 64, 32, alu_bits_of_double((double)a))
 EXEC_FAST(f64_of_f32, 64, 32, alu_bits_of_double((double)alu_float_of_bits(a)))
 EXEC_FAST(f32_of_f64, 32, 64, alu_bits_of_float((float)alu_double_of_bits(a)))
-EXEC_FAST(f32_of_f16, 32, 32, alu_bits_of_float((float)alu_double_of_f16(a)))
+/* A NaN keeps no payload (H200), unlike one of bf16. */
+static inline uint32_t f32_of_f16_bits(uint32_t half)
+{
+    return (half & 0x7fff) > 0x7c00 ? 0x7fffffff : alu_bits_of_float((float)alu_double_of_f16((uint16_t)half));
+}
+
+EXEC_FAST(f32_of_f16, 32, 32, f32_of_f16_bits(a))
 EXEC_FAST(f32_of_bf16, 32, 32, a << 16)
 EXEC_FAST(bf16_of_f32, 32, 32, bf16_of_bits(a))
 EXEC_FAST(f16_of_f32, 32, 32, f16_of_bits(a))

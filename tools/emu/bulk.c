@@ -136,8 +136,8 @@ static void write_piece(const struct emu_instr *instr, uint8_t *to, const uint8_
     const enum emu_reduction reduction = (enum emu_reduction)instr->facts.mode;
     if (reduction == EMU_R_NONE)
         memcpy(to, from, size);
-    else /* add.f32 flushes subnormals (ISA 9.7.9.25.4.2) */
-        emu_reduce(reduction, (enum emu_type)instr->type, true, to, from, size);
+    else /* ISA 9.7.9.25.4.2 has add.f32 flush subnormals in "the current implementation": an H200 keeps them */
+        emu_reduce(reduction, (enum emu_type)instr->type, false, to, from, size);
 }
 
 static int written_touch(const struct emu_instr *instr)

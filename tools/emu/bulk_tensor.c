@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNIT = 16, DESTINATION_ALIGN = 128, MOST_ROW_BYTES = 256 * 8 };
+enum { UNIT = 16, DESTINATION_ALIGN = 128, MOST_ROW_BYTES = 256 * 8, OOB_NAN = 0x7ff7 };
 
 /* A copy in flight (op->extra). A piece is one row of the box: its innermost dimension. */
 struct tensor_copy {
@@ -14,6 +14,7 @@ struct tensor_copy {
     int64_t first[EMU_TENSOR_DIMS];  /* coordinates */
     uint32_t count[EMU_TENSOR_DIMS]; /* elements of the box */
     uint32_t row_bytes;
+    uint32_t pitch;        /* from row to row in shared memory: a swizzled row takes up its swizzle's span */
     uint32_t swizzle_bits; /* 0, 1, 3, 7: of the unit's number in its 128 bytes */
     uint32_t offset;       /* in shared memory */
     uint32_t rank;         /* block, for loads */
@@ -70,49 +71,54 @@ static uint32_t swizzle_span(const struct emu_tensor_map *map)
     return map->swizzle == EMU_MAP_SWIZZLE_NONE ? 0 : 16u << map->swizzle;
 }
 
-/* What is not emulated, by name; NULL when all is. */
-static const char *unsupported(const struct emu_tensor_map *map)
-{
-    if (map->interleave != EMU_MAP_INTERLEAVE_NONE)
-        return "interleaved tensor maps are not emulated";
-    if (emu_map_type_bytes(map->type) == 0)
-        return "tensor maps of packed types are not emulated";
-    if (map->swizzle > EMU_MAP_SWIZZLE_128B)
-        return "swizzles with other atoms than 16 bytes are not emulated";
-    if (map->fill != EMU_MAP_FILL_ZERO)
-        return "filling with NaN is not emulated";
-    if (swizzle_span(map) && map->box[0] * map->strides[0] != swizzle_span(map))
-        return "a swizzled box whose inner dimension is shorter than the swizzle is not emulated";
-    return NULL;
-}
-
 static int opcode_rank(const struct emu_instr *instr)
 {
     static const char *const dims[] = {"1d", "2d", "3d", "4d", "5d", NULL};
     return emu_opcode_find(instr, dims) + 1;
 }
 
+/* NULL: nothing is wrong with it here. */
+static const char *unfit(const struct emu_instr *instr, const struct emu_tensor_map *map)
+{
+    if (map->interleave != EMU_MAP_INTERLEAVE_NONE)
+        return "interleaved tensor maps are not emulated";
+    return map->rank != opcode_rank(instr) ? "the tensor map has another number of dimensions" : NULL;
+}
+
+/* Faults of an H200 (probes of boxes, tests/emu/probes). ISA 5.5.3.1: the box's address must be a multiple of 16 bytes;
+ * the tensor's and its strides are, so the first coordinate decides. The ISA allows negative coordinates without a word
+ * on stores. NULL: none. */
+static const char *illegal(const struct tensor_copy *copy, bool writes)
+{
+    if (copy->first[0] * (int64_t)copy->map.strides[0] % UNIT != 0)
+        return "the first coordinate is no multiple of 16 bytes: the box's address must be one (ISA 5.5.3.1)";
+    for (int i = 0; writes && i < copy->map.rank; i++)
+        if (copy->first[i] < 0)
+            return "a tensor store or reduction at a negative coordinate is an illegal instruction on sm_90";
+    return NULL;
+}
+
 /* Reads map and coordinates. False after a fault. */
 static bool read_copy(struct emu_warp *warp, const struct emu_instr *instr, int lane, const struct emu_operand *tensor,
-                      struct tensor_copy *copy)
+                      bool writes, struct tensor_copy *copy)
 {
     struct emu_tensor_map *map = &copy->map;
     if (!read_map(warp, instr, lane, map_address(warp, tensor, lane), map))
         return false;
-    const char *why = unsupported(map);
-    if (!why && map->rank != opcode_rank(instr))
-        why = "the tensor map has another number of dimensions";
+    const char *why = unfit(instr, map);
+    for (int i = 0; !why && i < map->rank; i++) {
+        uint32_t spare[EMU_LANES];
+        const uint32_t step = i ? map->element_strides[i] : 1; /* the first is interleaving's (ISA 5.5.3.2) */
+        copy->first[i] = (int32_t)emu_source32(warp, &emu_pool(warp)[tensor->first + i], spare)[lane];
+        copy->count[i] = (map->box[i] + step - 1) / step;
+    }
+    why = why ? why : illegal(copy, writes);
     if (why) {
         emu_fault(warp, instr, lane, EMU_BAD_OPERAND, "%s", why);
         return false;
     }
-    for (int i = 0; i < map->rank; i++) {
-        uint32_t spare[EMU_LANES];
-        const uint32_t step = map->element_strides[i];
-        copy->first[i] = (int32_t)emu_source32(warp, &emu_pool(warp)[tensor->first + i], spare)[lane];
-        copy->count[i] = (map->box[i] + step - 1) / step;
-    }
     copy->row_bytes = copy->count[0] * (uint32_t)map->strides[0];
+    copy->pitch = swizzle_span(map) ? swizzle_span(map) : copy->row_bytes;
     copy->swizzle_bits = swizzle_span(map) ? swizzle_span(map) / UNIT - 1 : 0;
     return true;
 }
@@ -162,39 +168,75 @@ static uint32_t swizzled(const struct tensor_copy *copy, uint32_t offset)
     return offset ^ (offset >> 7 & copy->swizzle_bits) << 4;
 }
 
-/* A swizzled row fills its aligned 32, 64 or 128 bytes: they are one run, with the units exchanged within it. */
+/* A swizzled row lies in its aligned 32, 64 or 128 bytes, with the units exchanged within them. */
 static void permute_row(const struct tensor_copy *copy, uint32_t offset, const uint8_t *from, uint8_t *to)
 {
     for (uint32_t at = 0; at < copy->row_bytes; at += UNIT)
         memcpy(to + (swizzled(copy, offset + at) - offset), from + at, UNIT);
 }
 
-static const uint8_t *in_shared_order(const struct tensor_copy *copy, uint32_t offset, const uint8_t *row,
-                                      uint8_t *buffer)
+/* A row that is narrower than its swizzle leaves the other units of the span alone. */
+static bool write_units(struct emu_async *op, uint32_t offset, const uint8_t *row)
 {
-    if (!copy->swizzle_bits)
-        return row;
-    permute_row(copy, offset, row, buffer);
-    return buffer;
+    const struct tensor_copy *copy = op->extra;
+    struct emu_cta *cta = &op->warp->cta->cluster->ctas[copy->rank];
+    for (uint32_t at = 0; at < copy->row_bytes; at += UNIT)
+        if (!emu_write_blocks(op, cta, swizzled(copy, offset + at), row + at, UNIT))
+            return false;
+    return true;
 }
 
-/* Elements outside the tensor arrive as zeros. */
+static bool write_row(struct emu_async *op, uint32_t offset, const uint8_t *row)
+{
+    const struct tensor_copy *copy = op->extra;
+    uint8_t buffer[MOST_ROW_BYTES];
+    if (copy->row_bytes != copy->pitch)
+        return write_units(op, offset, row);
+    if (copy->swizzle_bits) {
+        permute_row(copy, offset, row, buffer);
+        row = buffer;
+    }
+    return emu_write_blocks(op, &op->warp->cta->cluster->ctas[copy->rank], offset, row, copy->row_bytes);
+}
+
+/* What arrives for elements outside the tensor. The ISA names OOB-NaN and keeps its value to itself. */
+static void fill_row(const struct tensor_copy *copy, uint8_t *row)
+{
+    const uint16_t nan = OOB_NAN;
+    memset(row, 0, copy->row_bytes);
+    for (uint32_t at = 0; copy->map.fill == EMU_MAP_FILL_NAN && at < copy->row_bytes; at += sizeof(nan))
+        memcpy(row + at, &nan, sizeof(nan));
+}
+
+/* Maps of tf32 round on the way in: to nearest even, subnormals as well, and there is one NaN, positive. The variant
+ * with "FTZ" in its name flushes nothing in loads (H200). */
+static void round_to_tf32(uint8_t *bytes, uint32_t size)
+{
+    for (uint32_t at = 0; at < size; at += 4) {
+        uint32_t value;
+        memcpy(&value, bytes + at, sizeof(value));
+        const bool nan = (value & 0x7fffffff) > 0x7f800000;
+        value = nan ? 0x7fffe000 : (value + 0xfff + (value >> 13 & 1)) & 0xffffe000;
+        memcpy(bytes + at, &value, sizeof(value));
+    }
+}
+
 static bool apply_load(struct emu_async *op, int piece)
 {
     const struct tensor_copy *copy = op->extra;
     const struct row_part part = row_part_of(copy, piece);
-    const uint32_t offset = copy->offset + (uint32_t)piece * copy->row_bytes;
-    uint8_t row[MOST_ROW_BYTES], buffer[MOST_ROW_BYTES];
-    memset(row, 0, copy->row_bytes);
+    uint8_t row[MOST_ROW_BYTES];
+    fill_row(copy, row);
     if (part.bytes) {
         const uint8_t *from =
             emu_touch(op->warp, &op->access, op->lane, EMU_GLOBAL, part.address, part.bytes, 1, EMU_READ);
         if (!from)
             return false;
         memcpy(row + part.skip, from, part.bytes);
+        if (copy->map.type == EMU_MAP_TF32 || copy->map.type == EMU_MAP_TF32_FTZ)
+            round_to_tf32(row + part.skip, part.bytes);
     }
-    return emu_write_blocks(op, &op->warp->cta->cluster->ctas[copy->rank], offset,
-                            in_shared_order(copy, offset, row, buffer), copy->row_bytes);
+    return write_row(op, copy->offset + (uint32_t)piece * copy->pitch, row);
 }
 
 /* Reads the units of shared memory that hold a part of a row, into their places in the row. NULL after a fault. */
@@ -203,7 +245,7 @@ static const uint8_t *read_shared(const struct emu_async *op, uint32_t offset, c
 {
     const struct tensor_copy *copy = op->extra;
     const uint32_t end = part->skip + part->bytes;
-    const bool whole = !copy->swizzle_bits || part->bytes == copy->row_bytes;
+    const bool whole = !copy->swizzle_bits || part->bytes == copy->pitch;
     const uint32_t start = copy->swizzle_bits ? part->skip / UNIT * UNIT : part->skip;
     const uint32_t step = whole ? part->bytes : UNIT;
     uint8_t buffer[MOST_ROW_BYTES];
@@ -221,25 +263,39 @@ static const uint8_t *read_shared(const struct emu_async *op, uint32_t offset, c
     return row;
 }
 
-/* Elements outside the tensor are neither read nor written. */
+static bool flushes(const struct tensor_copy *copy)
+{
+    return copy->map.type == EMU_MAP_F32_FTZ || copy->map.type == EMU_MAP_TF32_FTZ;
+}
+
+/* A row that ends within 16 bytes is stored to their end, into the tensor's padding (H200). */
+static void round_up_part(const struct tensor_copy *copy, struct row_part *part)
+{
+    const uint32_t end = (part->skip + part->bytes + UNIT - 1) / UNIT * UNIT;
+    if (part->bytes)
+        part->bytes = (end < copy->row_bytes ? end : copy->row_bytes) - part->skip;
+}
+
+/* Elements outside the tensor are neither read nor written, but for those. */
 static bool apply_store(struct emu_async *op, int piece)
 {
     const struct tensor_copy *copy = op->extra;
-    const struct row_part part = row_part_of(copy, piece);
+    struct row_part part = row_part_of(copy, piece);
     const bool reduces = copy->reduction != EMU_R_NONE;
     struct emu_access written = op->access;
     uint8_t row[MOST_ROW_BYTES];
     written.atomic = reduces;
+    round_up_part(copy, &part);
     if (part.bytes == 0)
         return true;
-    if (!read_shared(op, copy->offset + (uint32_t)piece * copy->row_bytes, &part, row))
+    if (!read_shared(op, copy->offset + (uint32_t)piece * copy->pitch, &part, row))
         return false;
     uint8_t *to = emu_touch(op->warp, &written, op->lane, EMU_GLOBAL, part.address, part.bytes, 1,
                             reduces ? EMU_READ | EMU_WRITE : EMU_WRITE);
     if (!to)
         return false;
     if (reduces)
-        emu_reduce(copy->reduction, copy->type, copy->map.type == EMU_MAP_F32_FTZ, to, row + part.skip, part.bytes);
+        emu_reduce(copy->reduction, copy->type, flushes(copy), to, row + part.skip, part.bytes);
     else
         memcpy(to, row + part.skip, part.bytes);
     return true;
@@ -268,7 +324,7 @@ static bool issue_load(struct emu_warp *warp, const struct emu_instr *instr, int
     struct emu_destination to;
     uint32_t multicast = 0;
     const enum emu_space space = emu_opcode_has(instr, "shared::cluster") ? EMU_SHARED_CLUSTER : EMU_SHARED_CTA;
-    if (!read_copy(warp, instr, lane, &instr->operands[1], &copy) ||
+    if (!read_copy(warp, instr, lane, &instr->operands[1], false, &copy) ||
         !emu_destination_of(warp, instr, lane, space, emu_address(warp, &instr->operands[0], lane), DESTINATION_ALIGN,
                             emu_address(warp, &instr->operands[2], lane), &to))
         return false;
@@ -290,14 +346,16 @@ static bool issue_load(struct emu_warp *warp, const struct emu_instr *instr, int
     return hand_over(op, &copy);
 }
 
-/* ISA 9.7.9.25.5.3: the element type is the map's. */
+/* ISA 9.7.9.25.5.3: the element type is the map's. It names no types; an H200 adds f64, and tf32 as f32, and takes
+ * bits of the 32-bit integers and .u64 alone. */
 static enum emu_type reduction_type(enum emu_reduction reduction, enum emu_map_type type)
 {
     static const uint8_t types[EMU_MAP_TYPES] = {
-        [EMU_MAP_U32] = EMU_U32, [EMU_MAP_S32] = EMU_S32, [EMU_MAP_U64] = EMU_U64,   [EMU_MAP_S64] = EMU_S64,
-        [EMU_MAP_F16] = EMU_F16, [EMU_MAP_F32] = EMU_F32, [EMU_MAP_BF16] = EMU_BF16, [EMU_MAP_F32_FTZ] = EMU_F32};
+        [EMU_MAP_U32] = EMU_U32, [EMU_MAP_S32] = EMU_S32,  [EMU_MAP_U64] = EMU_U64,     [EMU_MAP_S64] = EMU_S64,
+        [EMU_MAP_F16] = EMU_F16, [EMU_MAP_F32] = EMU_F32,  [EMU_MAP_BF16] = EMU_BF16,   [EMU_MAP_F32_FTZ] = EMU_F32,
+        [EMU_MAP_F64] = EMU_F64, [EMU_MAP_TF32] = EMU_F32, [EMU_MAP_TF32_FTZ] = EMU_F32};
     if (reduction >= EMU_R_AND && reduction <= EMU_R_XOR)
-        return emu_map_type_bytes(type) == 4 ? EMU_B32 : emu_map_type_bytes(type) == 8 ? EMU_B64 : EMU_NONE;
+        return type == EMU_MAP_U32 || type == EMU_MAP_S32 ? EMU_B32 : type == EMU_MAP_U64 ? EMU_B64 : EMU_NONE;
     return (enum emu_type)types[type];
 }
 
@@ -307,7 +365,7 @@ static bool issue_store(struct emu_warp *warp, const struct emu_instr *instr, in
     struct tensor_copy copy = {.reduction = (enum emu_reduction)instr->facts.mode};
     struct emu_cta *cta;
     const uint64_t from = emu_address(warp, &instr->operands[1], lane);
-    if (!read_copy(warp, instr, lane, &instr->operands[0], &copy))
+    if (!read_copy(warp, instr, lane, &instr->operands[0], true, &copy))
         return false;
     copy.type = reduction_type(copy.reduction, copy.map.type);
     if (copy.reduction != EMU_R_NONE && !emu_reduction_allowed(copy.reduction, copy.type)) {
@@ -354,7 +412,7 @@ static enum emu_action exec_prefetch(struct emu_warp *warp, const struct emu_ins
 {
     struct tensor_copy copy;
     for (int lane = 0; lane < EMU_LANES; lane++)
-        if (mask >> lane & 1 && !read_copy(warp, instr, lane, &instr->operands[0], &copy))
+        if (mask >> lane & 1 && !read_copy(warp, instr, lane, &instr->operands[0], false, &copy))
             return EMU_FAULT;
     return EMU_NEXT;
 }

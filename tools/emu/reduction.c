@@ -87,9 +87,16 @@ static uint16_t bf16_of(float value)
     return isnan(value) ? (uint16_t)0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* min and max: -0 is less than +0, a NaN of either kind is no number (IEEE 754-2019 minimumNumber). Floats here come
+ * from 16 bits. */
 static float combine_float(enum emu_reduction reduction, float old, float new)
 {
-    return reduction == EMU_R_ADD ? old + new : reduction == EMU_R_MIN ? fminf(old, new) : fmaxf(old, new);
+    if (reduction == EMU_R_ADD)
+        return old + new;
+    if (isnan(old) || isnan(new))
+        return isnan(old) ? new : old;
+    const bool less = old < new || (old == new &&signbit(old));
+    return less == (reduction == EMU_R_MIN) ? old : new;
 }
 
 static bool replaces(enum emu_reduction reduction, enum emu_type type, uint64_t old, uint64_t new)
@@ -131,7 +138,7 @@ static uint64_t combine(enum emu_reduction reduction, enum emu_type type, bool f
         return bf16_of(combine_float(reduction, float_of((uint32_t)old << 16), float_of((uint32_t) new << 16)));
     case EMU_F32: {
         const float sum = flushed(float_of((uint32_t)old), ftz) + flushed(float_of((uint32_t) new), ftz);
-        return bits_of(flushed(sum, ftz));
+        return isnan(sum) ? 0x7fffffff : bits_of(flushed(sum, ftz));
     }
     case EMU_F64:
         return double_bits_of(double_of(old) + double_of(new));

@@ -78,7 +78,11 @@ bool emu_tensor_map_decode(const void *map128, struct emu_tensor_map *map)
     return map_fine(map);
 }
 
-/* ---- The checks of cuTensorMapEncodeTiled, in the order of its documentation ---- */
+/* ---- The checks of cuTensorMapEncodeTiled: those of its documentation, as an H200's driver makes them (probes) ----
+ */
+
+/* Of a box's bytes: the shared memory of an SM. Of an address. */
+enum { MOST_BOX_BYTES = 228 * 1024, ADDRESS_BITS = 57 };
 
 struct request {
     int type, interleave, swizzle, l2_promotion, fill;
@@ -88,22 +92,17 @@ struct request {
     const uint32_t *box, *steps;
 };
 
-/* Packed types with padding behind each chunk: stricter alignments and a fixed box. */
-static bool padded(int type)
-{
-    return type == EMU_MAP_16U4_ALIGN16B || type == EMU_MAP_16U6_ALIGN16B;
-}
-
 static bool is_float(int type)
 {
     return (type >= EMU_MAP_F16 && type <= EMU_MAP_TF32_FTZ);
 }
 
+/* The packed types and swizzles of other atoms are sm_100's. */
 static bool kinds_fine(const struct request *r)
 {
-    return r->type >= 0 && r->type < EMU_MAP_TYPES && r->interleave >= EMU_MAP_INTERLEAVE_NONE &&
+    return r->type >= 0 && r->type < EMU_MAP_16U4_ALIGN8B && r->interleave >= EMU_MAP_INTERLEAVE_NONE &&
            r->interleave <= EMU_MAP_INTERLEAVE_32B && r->swizzle >= EMU_MAP_SWIZZLE_NONE &&
-           r->swizzle <= EMU_MAP_SWIZZLE_128B_ATOM_64B && r->l2_promotion >= 0 && r->l2_promotion <= 3 &&
+           r->swizzle <= EMU_MAP_SWIZZLE_128B && r->l2_promotion >= 0 && r->l2_promotion <= 3 &&
            (r->fill == EMU_MAP_FILL_ZERO || (r->fill == EMU_MAP_FILL_NAN && is_float(r->type)));
 }
 
@@ -115,7 +114,12 @@ static bool rank_fine(const struct request *r)
 /* Of the address and of the strides. */
 static uint64_t alignment(const struct request *r)
 {
-    return r->interleave == EMU_MAP_INTERLEAVE_32B || padded(r->type) ? 32 : 16;
+    return r->interleave == EMU_MAP_INTERLEAVE_32B ? 32 : 16;
+}
+
+static bool address_fine(const struct request *r)
+{
+    return r->address % alignment(r) == 0 && r->address >> ADDRESS_BITS == 0;
 }
 
 static bool dims_fine(const struct request *r)
@@ -123,7 +127,7 @@ static bool dims_fine(const struct request *r)
     for (uint32_t i = 0; i < r->rank; i++)
         if (r->dims[i] == 0 || r->dims[i] > (uint64_t)1 << 32)
             return false;
-    return !(padded(r->type) && r->dims[0] % 128 != 0) && !(r->type == EMU_MAP_16U4_ALIGN8B && r->dims[0] % 2 != 0);
+    return true;
 }
 
 static bool strides_fine(const struct request *r)
@@ -134,61 +138,38 @@ static bool strides_fine(const struct request *r)
     return true;
 }
 
-/* Bytes of the box's inner dimension, as in shared memory for the types without padding. */
-static uint32_t inner_bytes(const struct request *r)
-{
-    const uint32_t bytes = (uint32_t)emu_map_type_bytes((enum emu_map_type)r->type);
-    return bytes ? r->box[0] * bytes : r->type == EMU_MAP_16U4_ALIGN8B ? r->box[0] / 2 : r->box[0];
-}
-
 static uint32_t swizzle_span(int swizzle)
 {
-    return swizzle == EMU_MAP_SWIZZLE_NONE  ? UINT32_MAX
-           : swizzle == EMU_MAP_SWIZZLE_32B ? 32
-           : swizzle == EMU_MAP_SWIZZLE_64B ? 64
-                                            : 128;
+    return swizzle == EMU_MAP_SWIZZLE_NONE ? UINT32_MAX : 16u << swizzle;
 }
 
+/* The whole box's bytes count without the gaps that a swizzle leaves behind narrow rows. */
 static bool box_fine(const struct request *r)
 {
-    for (uint32_t i = 0; i < r->rank; i++)
+    const uint32_t inner = r->box[0] * (uint32_t)emu_map_type_bytes((enum emu_map_type)r->type);
+    uint64_t bytes = inner;
+    for (uint32_t i = 0; i < r->rank; i++) {
         if (r->box[i] == 0 || r->box[i] > 256)
             return false;
-    if (padded(r->type) && r->box[0] != 128)
-        return false;
-    if (r->interleave != EMU_MAP_INTERLEAVE_NONE)
-        return true;
-    return inner_bytes(r) % 16 == 0 && inner_bytes(r) <= swizzle_span(r->swizzle);
+        bytes *= i ? r->box[i] : 1;
+    }
+    return inner % 16 == 0 && bytes <= MOST_BOX_BYTES &&
+           (r->interleave != EMU_MAP_INTERLEAVE_NONE || inner <= swizzle_span(r->swizzle));
 }
 
-/* The first is ignored without interleaving. */
+/* The first too, though without interleaving it counts for nothing. */
 static bool steps_fine(const struct request *r)
 {
-    for (uint32_t i = r->interleave == EMU_MAP_INTERLEAVE_NONE ? 1 : 0; i < r->rank; i++)
+    for (uint32_t i = 0; i < r->rank; i++)
         if (r->steps[i] == 0 || r->steps[i] > 8)
             return false;
     return true;
 }
 
-static bool modes_fine(const struct request *r)
-{
-    if (r->interleave == EMU_MAP_INTERLEAVE_32B && r->swizzle != EMU_MAP_SWIZZLE_32B)
-        return false;
-    if (r->type == EMU_MAP_16U6_ALIGN16B)
-        return r->interleave == EMU_MAP_INTERLEAVE_NONE &&
-               (r->swizzle == EMU_MAP_SWIZZLE_NONE || r->swizzle == EMU_MAP_SWIZZLE_128B ||
-                r->swizzle == EMU_MAP_SWIZZLE_128B_ATOM_32B || r->swizzle == EMU_MAP_SWIZZLE_128B_ATOM_64B);
-    if (r->type == EMU_MAP_16U4_ALIGN16B)
-        return r->swizzle == EMU_MAP_SWIZZLE_NONE || r->swizzle == EMU_MAP_SWIZZLE_128B ||
-               r->swizzle == EMU_MAP_SWIZZLE_128B_ATOM_32B;
-    return true;
-}
-
 static bool request_fine(const struct request *r)
 {
-    return r->dims && r->box && r->steps && kinds_fine(r) && rank_fine(r) && (r->strides || r->rank == 1) &&
-           r->address % alignment(r) == 0 && dims_fine(r) && strides_fine(r) && box_fine(r) && steps_fine(r) &&
-           modes_fine(r);
+    return r->dims && r->strides && r->box && r->steps && kinds_fine(r) && rank_fine(r) && address_fine(r) &&
+           dims_fine(r) && strides_fine(r) && box_fine(r) && steps_fine(r);
 }
 
 int emu_tensor_map_encode_tiled(void *map128, int type, uint32_t rank, uint64_t address, const uint64_t *dims,

@@ -43,10 +43,10 @@ enum {
 };
 enum { EMU_MAP_FILL_ZERO, EMU_MAP_FILL_NAN };
 
-/* Writes a tensor map, with the argument checks of cuTensorMapEncodeTiled (cuda.h 13.0). 0 (CUDA_SUCCESS), or 1
+/* Writes a tensor map, with the argument checks of cuTensorMapEncodeTiled (cuda.h 13.0; an H200's answers). 0 (CUDA_SUCCESS), or 1
  * (CUDA_ERROR_INVALID_VALUE) and the map untouched.
  * dims, box, element_strides: `rank` values, innermost first; strides: rank - 1 values in bytes, of dimension 1 and up,
- * may be NULL when rank is 1. */
+ * not NULL even when rank is 1. */
 int emu_tensor_map_encode_tiled(void *map128, int type, uint32_t rank, uint64_t address, const uint64_t *dims,
                                 const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
                                 int interleave, int swizzle, int l2_promotion, int oob_fill);

@@ -6,7 +6,8 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-struct __align__(128) tensor_map {
+struct __align__(128) tensor_map
+{
     u64 words[16];
 };
 
@@ -156,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(128) wgmma_b_u8(u32 *out, const u8 
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                                                      \
                  : "r"(address));                                                                                      \
     for (u32 i = 0; i < 4; i++)                                                                                        \
-        out[((at) * 4 + i) * 32 + threadIdx.x] = r[i]
+    out[((at)*4 + i) * 32 + threadIdx.x] = r[i]
 
 extern "C" __global__ void __launch_bounds__(32) matrices(u32 *out, const u8 *image, u32 bytes, u64, u64)
 {
@@ -240,8 +241,8 @@ extern "C" __global__ void __launch_bounds__(32) tensor_load(u32 *out, const __g
         out[i] = ((u32 *)(memory + 1024))[i];
 }
 
-extern "C" __global__ void __launch_bounds__(32) tensor_store(const u8 *image, const __grid_constant__ tensor_map map,
-                                                              box b)
+extern "C" __global__ void __launch_bounds__(32)
+    tensor_store(const u8 *image, const __grid_constant__ tensor_map map, box b)
 {
     const int *at = b.at;
     const u32 barrier = 0, to = shared_address(memory) + 1024 + b.offset;
@@ -263,6 +264,108 @@ extern "C" __global__ void __launch_bounds__(32) tensor_store(const u8 *image, c
     asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
 }
 
+/* The same with cache policies: load; store and reduce the box 20 rows further. Two dimensions. */
+extern "C" __global__ void __launch_bounds__(32) tensor_hints(u32 *out, const __grid_constant__ tensor_map map, box b)
+{
+    const u32 barrier = shared_address(memory), to = barrier + 1024;
+    u64 first, last;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 0.5;" : "=l"(last));
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(b.tx_bytes) : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+                 "[%1, {%3, %4}], [%2], %5;" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(b.at[0]), "r"(b.at[1]), "l"(first)
+                 : "memory");
+    asm volatile("{.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra WAIT;}" ::"r"(barrier)
+                 : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3}], [%0], %4;\n"
+                 "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::"r"(to),
+                 "l"(&map), "r"(b.at[0]), "r"(b.at[1] + 20), "l"(last)
+                 : "memory");
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group.L2::cache_hint "
+                 "[%1, {%2, %3}], [%0], %4;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::"r"(to),
+                 "l"(&map), "r"(b.at[0]), "r"(b.at[1] + 20), "l"(last)
+                 : "memory");
+}
+
+/* 9.7.9.25.5.3: one box of two dimensions into the tensor. */
+#define REDUCE(operation)                                                                                              \
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta." operation                                        \
+                 ".bulk_group [%1, {%2, %3}], [%0];" ::"r"(from),                                                      \
+                 "l"(&map), "r"(b.at[0]), "r"(b.at[1])                                                                 \
+                 : "memory");                                                                                          \
+    break
+
+extern "C" __global__ void __launch_bounds__(32)
+    tensor_reduce(const u8 *image, const __grid_constant__ tensor_map map, box b, int operation)
+{
+    const u32 from = shared_address(memory) + 1024;
+    fill(memory + 1024, image, b.window_bytes);
+    if (threadIdx.x != 0)
+        return;
+    switch (operation) {
+    case 0:
+        REDUCE("add");
+    case 1:
+        REDUCE("min");
+    case 2:
+        REDUCE("max");
+    case 3:
+        REDUCE("inc");
+    case 4:
+        REDUCE("dec");
+    case 5:
+        REDUCE("and");
+    case 6:
+        REDUCE("or");
+    default:
+        REDUCE("xor");
+    }
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(32) tensor_prefetch(u32 *, const __grid_constant__ tensor_map map, box b)
+{
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(&map), "r"(b.at[0]),
+                     "r"(b.at[1])
+                     : "memory");
+}
+
+/* 9.7.9.25.4.2 */
+#define BULK_REDUCE(operation)                                                                                         \
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." operation " [%0], [%1], %2;" ::"l"(out),        \
+                 "r"(shared_address(memory)), "r"(bytes)                                                               \
+                 : "memory");                                                                                          \
+    break
+
+extern "C" __global__ void __launch_bounds__(32) bulk_reduce(u32 *out, const u8 *image, u32 bytes, int operation)
+{
+    fill(memory, image, bytes);
+    if (threadIdx.x != 0)
+        return;
+    switch (operation) {
+    case 0:
+        BULK_REDUCE("add.f32");
+    case 1:
+        BULK_REDUCE("add.noftz.f16");
+    case 2:
+        BULK_REDUCE("add.noftz.bf16");
+    default:
+        BULK_REDUCE("max.f16");
+    }
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/* ---- Numbers ---- */
+
 /* Conversions of 65536 floats whose upper halves are all there are, with a rest that makes ties and near ties. */
 extern "C" __global__ void __launch_bounds__(128) conversions(u32 *out, const u8 *, u32 rest, u64, u64)
 {
@@ -281,4 +384,153 @@ extern "C" __global__ void __launch_bounds__(128) conversions(u32 *out, const u8
         out[4 * i + 2] = from_e4m3;
         out[4 * i + 3] = x == x ? tf32 : 0;
     }
+}
+
+/* Conversions from 16 bits: all there are, with every NaN. */
+extern "C" __global__ void __launch_bounds__(128) narrow_conversions(u32 *out, const u8 *, u32, u64, u64)
+{
+    for (u32 i = threadIdx.x; i < 65536; i += 128) {
+        float from_half, from_bf16;
+        u32 from_e5m2;
+        u16 e4m3, e5m2;
+        asm volatile("cvt.f32.f16 %0, %1;" : "=f"(from_half) : "h"((u16)i));
+        asm volatile("cvt.f32.bf16 %0, %1;" : "=f"(from_bf16) : "h"((u16)i));
+        asm volatile("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(from_e5m2) : "h"((u16)i));
+        asm volatile("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(e4m3) : "r"(i * 0x10001u ^ 0x80000000u));
+        asm volatile("cvt.rn.satfinite.e5m2x2.f16x2 %0, %1;" : "=h"(e5m2) : "r"(i * 0x10001u ^ 0x80000000u));
+        out[4 * i] = __float_as_uint(from_half);
+        out[4 * i + 1] = __float_as_uint(from_bf16);
+        out[4 * i + 2] = from_e5m2;
+        out[4 * i + 3] = e4m3 | (u32)e5m2 << 16;
+    }
+}
+
+/* Approximations to 16 of their 24 bits: at special values they are exact. */
+static __device__ u32 about(float x, u32 half)
+{
+    const u32 bits = __float_as_uint(x);
+    return (bits >> 23 & 255) == 255 ? bits : (bits + half) / (2 * half) * (2 * half);
+}
+
+#define UNARY(opcode, half, at)                                                                                        \
+    asm volatile(opcode " %0, %1;" : "=f"(y) : "f"(x));                                                                \
+    out[i * 16 + (at)] = about(y, half)
+
+extern "C" __global__ void __launch_bounds__(32) approximations(u32 *out, const u8 *image, u32 count, u64, u64)
+{
+    for (u32 i = threadIdx.x; i < count; i += 32) {
+        const float x = ((const float *)image)[i];
+        float y;
+        UNARY("ex2.approx.f32", 128, 0);
+        UNARY("ex2.approx.ftz.f32", 128, 1);
+        UNARY("lg2.approx.f32", 128, 2);
+        UNARY("lg2.approx.ftz.f32", 128, 3);
+        UNARY("rcp.approx.f32", 128, 4);
+        UNARY("rcp.approx.ftz.f32", 128, 5);
+        UNARY("rsqrt.approx.f32", 128, 6);
+        UNARY("rsqrt.approx.ftz.f32", 128, 7);
+        UNARY("sqrt.approx.f32", 128, 8);
+        UNARY("sqrt.approx.ftz.f32", 128, 9);
+        UNARY("tanh.approx.f32", 65536, 10);
+        UNARY("rcp.rn.f32", 128, 11);
+        UNARY("rcp.rn.ftz.f32", 128, 12);
+        UNARY("sqrt.rn.f32", 128, 13);
+        UNARY("sqrt.rn.ftz.f32", 128, 14);
+        int whole;
+        asm volatile("cvt.rni.s32.f32 %0, %1;" : "=r"(whole) : "f"(x));
+        out[i * 16 + 15] = (u32)whole;
+    }
+}
+
+#define BINARY(opcode, at)                                                                                             \
+    asm volatile(opcode " %0, %1, %2;" : "=f"(y) : "f"(x), "f"(z));                                                    \
+    out[i * 24 + (at)] = __float_as_uint(y)
+#define TERNARY(opcode, at)                                                                                            \
+    asm volatile(opcode " %0, %1, %2, %1;" : "=f"(y) : "f"(x), "f"(z));                                                \
+    out[i * 24 + (at)] = __float_as_uint(y)
+
+/* Every pair of `count` floats. Exact: each has one right answer, NaNs included. */
+extern "C" __global__ void __launch_bounds__(128) pairs(u32 *out, const u8 *image, u32 count, u64, u64)
+{
+    for (u32 i = threadIdx.x; i < count * count; i += 128) {
+        const float x = ((const float *)image)[i / count], z = ((const float *)image)[i % count];
+        float *const cell = (float *)&out[i * 24 + 22], *const shared = (float *)memory + threadIdx.x;
+        float y;
+        BINARY("add.rn.f32", 0);
+        BINARY("add.rn.ftz.f32", 1);
+        BINARY("sub.rn.f32", 2);
+        BINARY("mul.rn.f32", 3);
+        BINARY("mul.rn.ftz.f32", 4);
+        BINARY("min.f32", 5);
+        BINARY("max.f32", 6);
+        BINARY("min.ftz.f32", 7);
+        BINARY("max.ftz.f32", 8);
+        BINARY("min.NaN.f32", 9);
+        BINARY("max.NaN.f32", 10);
+        BINARY("div.rn.f32", 11);
+        BINARY("div.rn.ftz.f32", 12);
+        TERNARY("fma.rn.f32", 13);
+        TERNARY("fma.rn.ftz.f32", 14);
+        TERNARY("fma.rn.sat.f32", 15);
+        BINARY("add.rz.f32", 16);
+        BINARY("mul.rp.f32", 17);
+        BINARY("add.sat.f32", 18);
+        BINARY("max.ftz.NaN.f32", 19);
+        u32 packed;
+        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(x), "f"(z));
+        out[i * 24 + 20] = packed;
+        asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(x), "f"(z));
+        out[i * 24 + 21] = packed;
+        *cell = x;
+        asm volatile("red.global.add.f32 [%0], %1;" ::"l"(cell), "f"(z) : "memory");
+        __syncwarp();
+        *shared = x;
+        asm volatile("atom.shared.add.f32 %0, [%1], %2;" : "=f"(y) : "r"(shared_address(shared)), "f"(z) : "memory");
+        __syncwarp();
+        out[i * 24 + 23] = __float_as_uint(*shared);
+    }
+}
+
+#define HALVES(opcode, at)                                                                                             \
+    asm volatile(opcode " %0, %1, %2;" : "=r"(y) : "r"(x), "r"(z));                                                    \
+    out[i * 16 + (at)] = y
+#define HALVES3(opcode, at)                                                                                            \
+    asm volatile(opcode " %0, %1, %2, %1;" : "=r"(y) : "r"(x), "r"(z));                                                \
+    out[i * 16 + (at)] = y
+
+/* Every pair of `count` f16s (lower halves) and bf16s (upper halves of the words), in both halves. */
+extern "C" __global__ void __launch_bounds__(128) half_pairs(u32 *out, const u8 *image, u32 count, u64, u64)
+{
+    for (u32 i = threadIdx.x; i < count * count; i += 128) {
+        const u32 first = ((const u32 *)image)[i / count], second = ((const u32 *)image)[i % count];
+        u32 x = (first & 0xffff) | second << 16, z = (second & 0xffff) | first << 16, y;
+        HALVES("add.rn.f16x2", 0);
+        HALVES("sub.rn.f16x2", 1);
+        HALVES("mul.rn.f16x2", 2);
+        HALVES("min.f16x2", 3);
+        HALVES("max.NaN.f16x2", 4);
+        HALVES3("fma.rn.f16x2", 5);
+        HALVES3("fma.rn.relu.f16x2", 6);
+        HALVES("add.rn.ftz.f16x2", 7);
+        x = first >> 16 | (second & 0xffff0000u), z = second >> 16 | (first & 0xffff0000u);
+        HALVES("add.rn.bf16x2", 8);
+        HALVES("sub.rn.bf16x2", 9);
+        HALVES("mul.rn.bf16x2", 10);
+        HALVES("min.bf16x2", 11);
+        HALVES("max.NaN.bf16x2", 12);
+        HALVES3("fma.rn.bf16x2", 13);
+        HALVES3("fma.rn.relu.bf16x2", 14);
+        HALVES("max.bf16x2", 15);
+    }
+}
+
+/* Sixteen lanes ask lane 20, who is not among them: nothing is defined, this shows what a card does. */
+extern "C" __global__ void __launch_bounds__(32) absent_lane(u32 *out, const u8 *, u32, u64, u64)
+{
+    u32 value = 0x1000 + threadIdx.x, got = 0;
+    if (threadIdx.x < 16) {
+        asm volatile("shfl.sync.idx.b32 %0, %1, 20, 31, 0xffff;" : "=r"(got) : "r"(value));
+        out[threadIdx.x] = got;
+    } else
+        out[threadIdx.x] = value;
 }
