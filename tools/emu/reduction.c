@@ -95,7 +95,7 @@ static float combine_float(enum emu_reduction reduction, float old, float new)
         return old + new;
     if (isnan(old) || isnan(new))
         return isnan(old) ? new : old;
-    const bool less = old < new || (old == new &&signbit(old));
+    const bool less = old < new || (signbit(old) && old == new);
     return less == (reduction == EMU_R_MIN) ? old : new;
 }
 

@@ -43,8 +43,8 @@ enum {
 };
 enum { EMU_MAP_FILL_ZERO, EMU_MAP_FILL_NAN };
 
-/* Writes a tensor map, with the argument checks of cuTensorMapEncodeTiled (cuda.h 13.0; an H200's answers). 0 (CUDA_SUCCESS), or 1
- * (CUDA_ERROR_INVALID_VALUE) and the map untouched.
+/* Writes a tensor map, with the argument checks of cuTensorMapEncodeTiled (cuda.h 13.0, an H200's driver). 0
+ * (CUDA_SUCCESS), or 1 (CUDA_ERROR_INVALID_VALUE) and the map untouched.
  * dims, box, element_strides: `rank` values, innermost first; strides: rank - 1 values in bytes, of dimension 1 and up,
  * not NULL even when rank is 1. */
 int emu_tensor_map_encode_tiled(void *map128, int type, uint32_t rank, uint64_t address, const uint64_t *dims,
