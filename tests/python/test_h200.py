@@ -1,0 +1,310 @@
+"""The Python package on a card, with torch: values at serving sizes, golden caches, streams, CUDA graphs, views.
+
+Not run by ctest: tests/python/h200/run runs it, and each test is skipped by name where there is no card."""
+import os
+import pathlib
+import sys
+import time
+from typing import Any, Dict, Optional
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "h200"))
+
+import attention64  # noqa: E402
+import smla  # noqa: E402
+from smla import deepinfer, flashinfer_trace, kv_formats  # noqa: E402
+from smla.flash_mla import flash_mla_sparse_fwd  # noqa: E402
+
+pytestmark = [pytest.mark.h200, pytest.mark.skipif(not torch.cuda.is_available(), reason="no card here")]
+CASES = pathlib.Path(os.environ.get("SMLA_CASES", "/nonexistent"))
+SCALE = 512**-0.5
+
+SHAPES = {
+    "one query": dict(s_q=1, s_kv=65536, topk=2048),
+    "window": dict(s_q=512, s_kv=4096, topk=128),
+    "trace k640": dict(s_q=2048, s_kv=65536, topk=640, lengths=True, sinks=True),
+    "v4 k512 with sinks": dict(s_q=4096, s_kv=8192, topk=512, sinks=True),
+    "topk past s_kv": dict(s_q=300, s_kv=100, topk=256, lengths=True),
+    "odd topk": dict(s_q=301, s_kv=3333, topk=133, sinks=True, lengths=True),
+    "long list": dict(s_q=65, s_kv=131072, topk=8192, lengths=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def on_smla(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEEPINFER_SPARSE_MLA_BACKEND", "smla")
+    deepinfer.reset()
+    yield
+    assert deepinfer.fallbacks() == 0
+
+
+def make(s_q: int, s_kv: int, topk: int, lengths: bool = False, sinks: bool = False, seed: int = 0) -> Dict[str, Any]:
+    """Arguments of flash_mla_sparse_fwd on the card."""
+    torch.manual_seed(seed)
+    indices = torch.full((s_q, topk), -1, dtype=torch.int32, device="cuda")
+    count = min(topk, s_kv)
+    for start in range(0, s_q, 256):
+        scores = torch.rand(min(256, s_q - start), s_kv, device="cuda")
+        indices[start:start + 256, :count] = scores.topk(count, dim=1).indices.to(torch.int32)
+    indices[torch.rand(indices.shape, device="cuda") < 0.03] = -1
+    indices[torch.rand(indices.shape, device="cuda") < 0.02] = s_kv
+    length = torch.randint(0, topk + 1, (s_q,), dtype=torch.int32, device="cuda") if lengths else None
+    sink = torch.randn(64, device="cuda") if sinks else None
+    if sinks:
+        sink[3], sink[7] = float("inf"), float("-inf")
+    return dict(q=torch.randn(s_q, 64, 512, device="cuda").bfloat16(), kv=torch.randn(s_kv, 1, 512, device="cuda").bfloat16(),
+                indices=indices[:, None], sm_scale=SCALE, attn_sink=sink, topk_length=length)
+
+
+def expected_of(a: Dict[str, Any], queries: slice = slice(None)) -> attention64.Expected:
+    length = None if a["topk_length"] is None else a["topk_length"][queries]
+    return attention64.prefill(a["q"][queries], a["kv"][:, 0], a["indices"][queries, 0], a["sm_scale"], a["attn_sink"], length)
+
+
+def check(a: Dict[str, Any], result: tuple) -> Dict[str, float]:
+    out, max_logits, lse = result
+    measured = attention64.measure(expected_of(a), out, lse, max_logits)
+    attention64.check(measured)
+    return measured
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_seven_shapes_against_float64(name: str) -> None:
+    a = make(**SHAPES[name])
+    before = {key: value.clone() for key, value in a.items() if torch.is_tensor(value)}
+    result = flash_mla_sparse_fwd(**a)
+    print(f"\n{name}: {check(a, result)}")
+    for x, y in zip(result, flash_mla_sparse_fwd(**a)):
+        assert torch.equal(x, y)
+    for key, value in before.items():
+        assert torch.equal(value, a[key]), f"{key} was changed"
+
+
+@pytest.mark.parametrize("m, n", [(128, 192), (1024, 65536), (4096, 992383)])
+def test_flashinfers_trace(m: int, n: int) -> None:
+    a = make(m, n, 640, lengths=True, sinks=True) if n < 1e5 else make(m, 1000, 640, lengths=True, sinks=True)
+    if n > 1e5:
+        a["kv"] = torch.randn(n, 1, 512, device="cuda", dtype=torch.bfloat16)
+        a["indices"] = torch.randint(0, n, (m, 1, 640), dtype=torch.int32, device="cuda")
+    out = flashinfer_trace.run(a["q"], a["kv"][:, 0], a["indices"][:, 0], a["topk_length"], a["attn_sink"],
+                               torch.tensor(SCALE, device="cuda"))
+    attention64.check(attention64.measure(expected_of(a), out))
+    assert not out[a["topk_length"] == 0].any() and torch.isfinite(out).all()
+
+
+def test_second_implementation_on_the_card() -> None:
+    """smla's plain float64 kernel of the same meaning."""
+    from smla import _native
+    from smla._context import Description, context
+
+    a = make(64, 4096, 640, sinks=True, lengths=True)
+    out = torch.empty(64, 64, 512, device="cuda")
+    lse = torch.empty(64, 64, device="cuda")
+    args = _native.PrefillArgs(s_q=64, s_kv=4096, topk=640, sm_scale=SCALE, out=out.data_ptr(), lse=lse.data_ptr(),
+                               **{ours: a[theirs].data_ptr() for ours, theirs in
+                                  (("query", "q"), ("kv", "kv"), ("indices", "indices"), ("topk_length", "topk_length"),
+                                   ("attn_sink", "attn_sink"))})
+    context(0).kernel(Description(64, 512, op=_native.OP_PREFILL_REFERENCE)).prefill(args, 0)
+    ours = flash_mla_sparse_fwd(**a)
+    step = torch.exp2(torch.floor(torch.log2(out.abs().amax(dim=2).clamp_min(2.0**-126))) - 7)
+    assert ((ours[0].float() - out).abs().amax(dim=2) <= 2 * step).all()
+    finite = torch.isfinite(lse)
+    assert torch.equal(lse[~finite], ours[2][~finite]) and (lse - ours[2])[finite].abs().max() < 1e-3
+
+
+def load(name: str) -> Dict[str, Any]:
+    from safetensors import safe_open
+
+    path = CASES / f"{name}.safetensors"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    with safe_open(str(path), "pt", device="cuda") as file:
+        return {**{key: file.get_tensor(key) for key in file.keys()}, **file.metadata()}
+
+
+@pytest.mark.parametrize("name", ["d02-model1-two-caches", "d03-v41-fp4-extra", "d04-v41", "d05-v41-planar"])
+def test_golden_decode(name: str) -> None:
+    case = load(name)
+    b, s_q, heads, d = case["Q"].shape
+    query = torch.nn.functional.pad(case["Q"], (0, 0, 0, 64 - heads))
+    sink = torch.nn.functional.pad(case["attn_sink"], (0, 64 - heads), value=float("-inf"))
+    options: Dict[str, Any] = {}
+    if "extra_KV" in case:
+        options = dict(extra_kv_cache=case["extra_KV"], extra_indices=case["extra_indices"],
+                       extra_kv_format=case["extra_kv_format"], extra_page_size=int(case["extra_page_size"]),
+                       extra_length=case.get("extra_topk_length"))
+    scale = float(case["sm_scale"])
+    out, lse = deepinfer.decode_attn_sparse(query, case["KV"], case["indices"], scale, kv_format=case["kv_format"],
+                                            page_size=int(case["page_size"]), length=case.get("topk_length"),
+                                            attn_sink=sink, **options)
+    rows, valid = [], []
+    for prefix in ("", "extra_"):
+        if f"{prefix}KV" in case:
+            indices = case[f"{prefix}indices"]
+            rows.append(kv_formats.gather(case[f"{prefix}KV"], indices, case[f"{prefix}kv_format"],
+                                          int(case[f"{prefix}page_size"])))
+            valid.append(indices >= 0)
+            if f"{prefix}topk_length" in case:
+                valid[-1] &= torch.arange(indices.shape[-1], device="cuda") < case[f"{prefix}topk_length"].reshape(-1, 1, 1)
+    expected = attention64.attend(query.reshape(-1, 64, d), torch.cat(rows, dim=2).reshape(b * s_q, -1, d),
+                                  torch.cat(valid, dim=2).reshape(b * s_q, -1), scale, sink)
+    measured = attention64.measure(expected, out, lse, lse_factor=attention64.LN2, lse_units=8.01)
+    print(f"\n{name}: {measured}")
+    attention64.check(measured)
+    wanted = case["O_ref"].double().reshape(-1, heads, 512)
+    assert (expected.out[:, :heads] - wanted).abs().max() <= 2e-6 * max(1.0, float(wanted.abs().max()))
+    for name_of_pad, value in (("O", out), ("O_ref", out)):
+        if name_of_pad in case:
+            assert (value[:, :, :heads].float() - case[name_of_pad].float()).abs().max() < 2e-2 * wanted.abs().max()
+
+
+def test_lse_is_in_base_2() -> None:
+    a = make(64, 1000, 256, sinks=True)
+    lse = deepinfer.prefill_attn_varlen_sparse(a["q"], a["kv"], a["indices"], SCALE, a["attn_sink"])[1]
+    natural = flash_mla_sparse_fwd(**a)[2]
+    assert ((lse * attention64.LN2 / natural) - 1).abs().max() < 1e-5
+
+
+def busy(milliseconds: int = 20) -> None:
+    torch.cuda._sleep(int(milliseconds * 1.5e6))
+
+
+@pytest.mark.parametrize("kind", ["null", "current", "argument", "number"])
+def test_streams(kind: str) -> None:
+    """The query is written late, on the stream of the call: a launch on any other would read zeros."""
+    a = make(128, 2000, 256)
+    wanted = flash_mla_sparse_fwd(**a)[0]
+    source, late = a["q"], torch.zeros_like(a["q"])
+    torch.cuda.synchronize()
+    stream = torch.cuda.default_stream() if kind == "null" else torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        busy()
+        late.copy_(source)
+        if kind in ("null", "current"):
+            out = flash_mla_sparse_fwd(**{**a, "q": late})[0]
+    if kind in ("argument", "number"):
+        out = smla.prefill(late, a["kv"], a["indices"], SCALE, stream=stream if kind == "argument" else stream.cuda_stream)[0]
+    stream.synchronize()
+    assert torch.equal(out, wanted)
+
+
+def test_new_outputs_belong_to_the_stream_that_writes_them() -> None:
+    a = make(512, 2000, 256)
+    flash_mla_sparse_fwd(**a)
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    scratch = torch.zeros(512, 64, 512, dtype=torch.bfloat16, device="cuda")
+    wanted = flash_mla_sparse_fwd(**a)[0].clone()
+    torch.cuda.synchronize()
+    busy()
+    scratch.fill_(3)
+    del scratch  # its memory may be handed out on this stream alone
+    out = smla.prefill(a["q"], a["kv"], a["indices"], SCALE, stream=side)[0]
+    torch.cuda.synchronize()
+    assert torch.equal(out, wanted)
+
+
+def test_cuda_graph_of_both_entries() -> None:
+    a, b = make(64, 1000, 256, sinks=True, lengths=True, seed=1), make(64, 1000, 256, sinks=True, lengths=True, seed=2)
+    smla.prepare(64, 512)
+    cache = kv_formats.empty_cache(a["q"], 8, 64, "v41", 1)
+    kv_formats.write(cache, torch.arange(512, device="cuda", dtype=torch.int32), a["kv"][:512, 0], "v41", 64)
+    slots = torch.randint(-1, 512, (64, 1, 128), dtype=torch.int32, device="cuda")
+
+    def both() -> tuple:
+        return (*flash_mla_sparse_fwd(**a), *deepinfer.decode_attn_sparse(
+            a["q"][:, None], cache, slots, SCALE, kv_format="v41", page_size=64, length=a["topk_length"].clamp_max(128)))
+
+    both()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = both()
+    for source in (a, b, a):
+        values = {key: value.clone() for key, value in source.items() if torch.is_tensor(value)}
+        for key, value in values.items():
+            a[key].copy_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        for got, wanted in zip(captured, both()):
+            assert torch.equal(got, wanted)
+        check(a, captured[:3])
+
+
+def test_views_as_inputs_and_outputs() -> None:
+    a = make(50, 500, 128, sinks=True, lengths=True)
+    wanted = flash_mla_sparse_fwd(**a)
+    out = torch.full((50, 2, 100, 640), 7.0, dtype=torch.bfloat16, device="cuda")
+    view = out[:, 1, 8:72, 64:576]
+    wide = torch.full((50, 66, 640), float("nan"), dtype=torch.bfloat16, device="cuda")
+    wide[:, 1:65, :512] = a["q"]
+    rows = torch.full((500, 2, 520), float("nan"), dtype=torch.bfloat16, device="cuda")
+    rows[:, 1:, 8:] = a["kv"]
+    lists = torch.zeros(50, 1, 131, dtype=torch.int32, device="cuda")
+    lists[:, :, 3:] = a["indices"]
+    got = flash_mla_sparse_fwd(wide[:, 1:65, :512], rows[:, 1:, 8:], lists[:, :, 3:], SCALE, attn_sink=a["attn_sink"],
+                               topk_length=a["topk_length"], out=view)
+    assert got[0] is view
+    for x, y in zip(got, wanted):
+        assert torch.equal(x, y)
+    view.fill_(7)
+    assert (out == 7).all(), "something beside the view was written"
+
+
+def test_a_row_of_heads_of_another_layout() -> None:
+    """q stored as [h, s_q, d], out too: any stride FlashMLA takes."""
+    a = make(50, 500, 128)
+    wanted = flash_mla_sparse_fwd(**a)[0]
+    out = torch.empty(64, 50, 512, dtype=torch.bfloat16, device="cuda").transpose(0, 1)
+    a["q"] = a["q"].transpose(0, 1).contiguous().transpose(0, 1)
+    assert torch.equal(flash_mla_sparse_fwd(**a, out=out)[0], wanted)
+
+
+def test_nothing_hangs_on_a_pointer() -> None:
+    a = make(64, 300, 128)
+    flash_mla_sparse_fwd(**a)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for seed in range(20):
+        b = make(64, 300 - seed, 128, seed=seed)
+        check(b, flash_mla_sparse_fwd(**b))
+        del b
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_errors_leave_the_card_usable() -> None:
+    a = make(4, 300, 128)
+    with pytest.raises(smla.UnsupportedError):
+        flash_mla_sparse_fwd(a["q"][:, :63], a["kv"], a["indices"], SCALE)
+    with pytest.raises(smla.InvalidArgumentError):
+        flash_mla_sparse_fwd(a["q"], a["kv"].cpu(), a["indices"], SCALE)
+    with pytest.raises(smla.InvalidArgumentError):
+        flash_mla_sparse_fwd(a["q"], a["kv"], a["indices"].long(), SCALE)
+    a["topk_length"] = torch.tensor([5], dtype=torch.int32, device="cuda").expand(4)
+    check(a, flash_mla_sparse_fwd(**a))
+    empty = make(4, 300, 128)
+    empty["q"], empty["indices"] = empty["q"][:0], empty["indices"][:0]
+    assert flash_mla_sparse_fwd(**empty)[0].shape == (0, 64, 512)
+
+
+def test_numpy_on_a_card() -> None:
+    numpy = pytest.importorskip("numpy")
+    a = make(4, 300, 128)
+    bits = [a[name].view(torch.int16).cpu().numpy().view(numpy.uint16) for name in ("q", "kv")]
+    out = flash_mla_sparse_fwd(*bits, a["indices"].cpu().numpy(), SCALE)[0]
+    assert numpy.array_equal(out, flash_mla_sparse_fwd(**a)[0].view(torch.int16).cpu().numpy().view(numpy.uint16))
+
+
+def test_the_host_time_of_a_call_is_told() -> None:
+    a = make(1, 300, 128)
+    out = torch.empty(1, 64, 512, dtype=torch.bfloat16, device="cuda")
+    for _ in range(100):
+        flash_mla_sparse_fwd(**a, out=out)
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(1000):
+        flash_mla_sparse_fwd(**a, out=out)
+    print(f"\nhost time of a call: {(time.perf_counter() - started) * 1e3:.1f} us")
+    torch.cuda.synchronize()
