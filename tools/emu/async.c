@@ -107,6 +107,7 @@ void emu_async_issue(struct emu_async *op)
     if (op->kind == EMU_ASYNC_LOAD && op->mbarrier)
         take_load_agent(op);
     op->access.clocks = emu_clocks_share(warp->sync->now);
+    warp->sync->has_issued = true;
     box->group = queue->open_group[first_lane(op->lanes)];
     if (op->kind == EMU_ASYNC_STORE) {
         warp->sync->store_group[first_lane(op->lanes)] = box->group;

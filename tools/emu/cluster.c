@@ -46,6 +46,7 @@ static void destroy_warp(struct emu_warp *warp)
         if (warp->cta)
             emu_async_drop(warp);
         emu_clocks_release(warp->sync->now);
+        emu_clocks_release(warp->sync->fence_clocks);
         emu_clocks_release(warp->sync->fenced);
         emu_clocks_release(warp->sync->known_inits);
         free(warp->sync->in_flight_group);
@@ -134,7 +135,8 @@ void emu_cluster_destroy(struct emu_cluster *cluster)
         emu_clocks_release(cluster->sync->completed);
         emu_clocks_release(cluster->sync->arriving_inits);
         emu_clocks_release(cluster->sync->completed_inits);
-        emu_clocks_release(cluster->sync->released);
+        for (int rank = 0; rank < cluster->cta_count; rank++)
+            emu_clocks_release(cluster->sync->ended[rank]);
     }
     free(cluster->ctas);
     free(cluster->sync);
@@ -155,17 +157,27 @@ static bool begin_warp(struct emu_warp *warp)
     warp->groups[0] = (struct emu_group){.mask = warp->live};
     warp->registers = kernel->launch_registers;
     warp->random = warp->cta->options->seed * 31 + warp->cta->cluster->sync->number * 1009 + (uint64_t)warp->index;
+    /* What is read before it was written is the same in every run. */
+    memset(warp->r32, 0xcd, (size_t)kernel->row32_count * EMU_LANES * sizeof(*warp->r32));
+    memset(warp->r64, 0xcd, (size_t)kernel->row64_count * EMU_LANES * sizeof(*warp->r64));
+    memset(warp->preds, 0, (size_t)kernel->pred_count * sizeof(*warp->preds));
+    memset(warp->local, 0xcd, EMU_LANES * (size_t)kernel->local_bytes);
+    warp->instr_executed = 0;
     memset(warp->def32, 0, kernel->row32_count * sizeof(*warp->def32));
     memset(warp->def64, 0, kernel->row64_count * sizeof(*warp->def64));
     memset(warp->defp, 0, kernel->pred_count * sizeof(*warp->defp));
     memset(sync->in_flight_group, 0, kernel->row32_count * sizeof(*sync->in_flight_group));
-    memset(sync->touched, 0, (kernel->row32_count + 63) / 64 * sizeof(*sync->touched));
+    /* A wgmma.fence stands before a kernel's first wgmma in any case (ISA 9.7.15.7.1). */
+    memset(sync->touched, 0xff, (kernel->row32_count + 63) / 64 * sizeof(*sync->touched));
     memset(sync->barrier_state, 0, sizeof(sync->barrier_state));
     memset(sync->cluster_waits_for, 0, sizeof(sync->cluster_waits_for));
     sync->in_flight = sync->wgmma_retired = sync->last_record = sync->lane_epoch = 0;
     sync->setmaxnreg_count = sync->setmaxnreg_last = 0;
     memset(sync->store_group, 0, sizeof(sync->store_group));
-    sync->fenced_release = false;
+    sync->time_is_up = false;
+    emu_clocks_release(sync->fence_clocks);
+    sync->fence_clocks = NULL;
+    sync->parted_for = sync->warp_sync_done = 0;
     sync->pending_acquire_count = 0;
     emu_async_drop(warp);
     for (int queue = 0; queue < EMU_QUEUES; queue++) {
@@ -181,6 +193,7 @@ static bool begin_warp(struct emu_warp *warp)
     emu_clocks_release(sync->now);
     sync->now = emu_clocks_new(warp->cta->cluster->sync->agents);
     sync->epoch = 1;
+    sync->has_issued = false;
     if (sync->now)
         sync->now->v[emu_agent(warp, EMU_AGENT_WARP)] = 1;
     return sync->now != NULL;
@@ -226,9 +239,12 @@ bool emu_cluster_begin(struct emu_cluster *cluster, uint64_t number)
     emu_clocks_release(sync->completed);
     emu_clocks_release(sync->arriving_inits);
     emu_clocks_release(sync->completed_inits);
-    emu_clocks_release(sync->released);
-    sync->arriving = sync->completed = sync->arriving_inits = sync->completed_inits = sync->released = NULL;
+    sync->arriving = sync->completed = sync->arriving_inits = sync->completed_inits = NULL;
     sync->arrived = sync->phase = sync->release = 0;
+    for (int rank = 0; rank < cluster->cta_count; rank++) {
+        emu_clocks_release(sync->ended[rank]);
+        sync->ended[rank] = NULL;
+    }
     sync->events = sync->idle_yields = 0;
     sync->number = number;
     bool fine = true;

@@ -145,6 +145,7 @@ static bool bind_nanosleep(const struct emu_bind *bind)
 static bool bind_setmaxnreg(const struct emu_bind *bind)
 {
     bind->instr->exec = exec_setmaxnreg;
+    bind->instr->facts.aligned = true;
     bind->instr->facts.mode = bind->tokens[0][0] == 'i'; /* inc */
     return true;
 }

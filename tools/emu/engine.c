@@ -10,10 +10,28 @@
 
 /* ---- Findings ---- */
 
+/* The same two lines again (every byte of a tile, say) are one finding. The newest pairs are remembered. */
+static bool is_new(struct emu_cluster_sync *sync, const struct emu_finding *finding)
+{
+    const int count = sync->distinct < EMU_KNOWN_LINES ? sync->distinct : EMU_KNOWN_LINES;
+    for (int i = 0; i < count; i++)
+        if (sync->known_kinds[i] == finding->kind && sync->known_lines[2 * i] == finding->first.instr &&
+            sync->known_lines[2 * i + 1] == finding->second.instr)
+            return false;
+    const int at = sync->distinct % EMU_KNOWN_LINES;
+    sync->known_kinds[at] = (uint8_t)finding->kind;
+    sync->known_lines[2 * at] = finding->first.instr;
+    sync->known_lines[2 * at + 1] = finding->second.instr;
+    return true;
+}
+
 void emu_found(struct emu_cluster *cluster, const struct emu_finding *finding)
 {
+    struct emu_cluster_sync *sync = cluster->sync;
     emu_report_add(cluster->report, finding);
-    if (++cluster->sync->findings >= cluster->options->max_findings)
+    sync->findings++;
+    sync->distinct += is_new(sync, finding);
+    if (sync->distinct >= cluster->options->max_findings)
         cluster->sync->fault = true;
 }
 

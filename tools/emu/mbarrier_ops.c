@@ -38,7 +38,8 @@ static enum emu_action exec_inval(struct emu_warp *warp, const struct emu_instr 
 
 enum { ARRIVE_PLAIN, ARRIVE_DROP, ARRIVE_EXPECT, ARRIVE_EXPECT_DROP };
 
-/* The state is the phase before the arrival: opaque to the kernel, so ours to choose. */
+/* The state is the phase before the arrival, and above it the arrivals that were pending: opaque to the kernel, so ours
+ * to choose. */
 static void store_state(struct emu_warp *warp, const struct emu_instr *instr, int lane, const struct emu_access *access,
                         uint64_t address)
 {
@@ -49,8 +50,22 @@ static void store_state(struct emu_warp *warp, const struct emu_instr *instr, in
     const struct emu_mbarrier *mbarrier =
         emu_mbarrier_at(warp, access, lane, (enum emu_space)instr->facts.space, address, &cta);
     if (mbarrier)
-        states[lane] = mbarrier->phase;
+        states[lane] = mbarrier->phase | (uint64_t)(uint32_t)mbarrier->pending << 32;
     emu_store64(warp, &instr->operands[0], states, 1u << lane);
+}
+
+/* .noComplete must not complete the phase (ISA 9.7.13.15.13): reported. */
+static bool would_complete(struct emu_warp *warp, const struct emu_access *access, int lane, enum emu_space space,
+                           uint64_t address, uint32_t count)
+{
+    struct emu_cta *cta;
+    const struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, access, lane, space, address, &cta);
+    if (mbarrier && (int64_t)mbarrier->pending > (int64_t)count)
+        return false;
+    if (mbarrier)
+        emu_fault(warp, access->instr, lane, EMU_BARRIER_MISUSE,
+                  "an arrival with .noComplete for %u completes the phase: %d are pending", count, mbarrier->pending);
+    return true;
 }
 
 static bool arrive_lane(struct emu_warp *warp, const struct emu_instr *instr, int lane, const struct emu_access *access,
@@ -61,6 +76,8 @@ static bool arrive_lane(struct emu_warp *warp, const struct emu_instr *instr, in
     const int mode = instr->facts.mode;
     const bool expects = mode == ARRIVE_EXPECT || mode == ARRIVE_EXPECT_DROP;
     const uint32_t number = value32(warp, instr, 2, lane, 1);
+    if (instr->facts.full && would_complete(warp, access, lane, space, address, number))
+        return false;
     store_state(warp, instr, lane, access, address);
     if (expects && !emu_mbarrier_expect(warp, access, lane, space, address, number))
         return false;
@@ -117,37 +134,59 @@ static uint64_t generic_address(const struct emu_cta *cta, const struct emu_mbar
     return emu_shared_window() + ((uint64_t)cta->rank << EMU_RANK_SHIFT) + mbarrier->offset;
 }
 
-/* Lanes whose phase is complete. try_wait blocks until all are: it may return false after a time, but need not. */
+/* try_wait gives up after a time that is the system's to choose (ISA 9.7.13.15.16): in the mixed schedules now and
+ * then, in all when nothing else can happen (schedule.c). */
+static bool gives_up(struct emu_warp *warp)
+{
+    struct emu_cluster *cluster = warp->cta->cluster;
+    if (warp->sync->time_is_up) {
+        warp->sync->time_is_up = false;
+        return true;
+    }
+    return warp->cta->options->schedule >= EMU_RANDOM && emu_random(&cluster->random) % 16 == 0;
+}
+
+/* Lanes whose phase is complete. try_wait blocks while none's is. */
 static enum emu_action exec_wait(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
     const struct emu_access access = emu_access_of(warp, instr, true);
+    struct emu_wait wait = {0};
     uint32_t complete = 0;
     for (int lane = 0; lane < EMU_LANES; lane++) {
         if (!(mask >> lane & 1))
             continue;
         struct emu_cta *cta;
-        const struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, (enum emu_space)instr->facts.space,
-                                                              emu_address(warp, &instr->operands[1], lane), &cta);
+        struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, (enum emu_space)instr->facts.space,
+                                                        emu_address(warp, &instr->operands[1], lane), &cta);
         if (!mbarrier)
             return EMU_FAULT;
         if (is_complete(warp, instr, lane, mbarrier)) {
             complete |= 1u << lane;
+            emu_mbarrier_seen(mbarrier);
             if (mbarrier->completed && !instr->facts.nan) /* .acquire */
                 emu_warp_acquire(warp, mbarrier->completed);
-        } else if (instr->facts.full) { /* try_wait */
-            warp->wait =
-                (struct emu_wait){EMU_WAIT_MBARRIER, generic_address(cta, mbarrier), (mbarrier->phase & 1), mask};
-            return EMU_BLOCKED;
-        }
+        } else
+            wait = (struct emu_wait){EMU_WAIT_MBARRIER, generic_address(cta, mbarrier), (mbarrier->phase & 1), mask};
+    }
+    if (complete == 0 && instr->facts.full && !gives_up(warp)) { /* try_wait */
+        warp->wait = wait;
+        return EMU_BLOCKED;
     }
     emu_store_pred(warp, &instr->operands[0], complete, mask);
+    if (complete != mask)
+        warp->wait = wait; /* for who asks what a polling warp is after */
     return complete == mask ? EMU_NEXT : EMU_YIELD;
 }
 
 static enum emu_action exec_pending(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
-    return emu_fault(warp, instr, __builtin_ctz(mask), EMU_BAD_OPERAND,
-                     "mbarrier.pending_count: the emulated state holds no count");
+    uint64_t spare[EMU_LANES];
+    const uint64_t *states = emu_source64(warp, &instr->operands[1], spare);
+    uint32_t counts[EMU_LANES];
+    for (int lane = 0; lane < EMU_LANES; lane++)
+        counts[lane] = (uint32_t)(states[lane] >> 32);
+    emu_store32(warp, &instr->operands[0], counts, mask);
+    return EMU_NEXT;
 }
 
 /* ---- Rows ---- */
@@ -194,6 +233,7 @@ bool emu_bind_mbarrier_arrive(const struct emu_bind *bind)
 {
     const bool drop = strcmp(bind->tokens[0], "arrive_drop") == 0;
     bind_common(bind, exec_arrive);
+    bind->instr->facts.full = has(bind, "noComplete");
     if (has(bind, "expect_tx"))
         bind->instr->facts.mode = drop ? ARRIVE_EXPECT_DROP : ARRIVE_EXPECT;
     else

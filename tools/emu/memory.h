@@ -65,6 +65,7 @@ struct emu_access {
     bool cp_async;
     bool atomic;
     bool mbarrier_init;
+    bool mbarrier; /* by an mbarrier instruction, to the object itself */
     const struct emu_instr *instr;
     struct emu_warp *warp;
     uint16_t lane_bytes;       /* of a run over neighbouring lanes: bytes of each; 0: one lane's, or all the same */

@@ -11,6 +11,8 @@
 
 struct emu_access emu_access_of(struct emu_warp *warp, const struct emu_instr *instr, bool atomic)
 {
+    if (warp->sync->has_issued)
+        emu_warp_new_epoch(warp);
     return (struct emu_access){.agent = (uint16_t)emu_agent(warp, EMU_AGENT_WARP),
                                .atomic = atomic,
                                .instr = instr,
@@ -344,6 +346,58 @@ static bool is_whole(uint32_t first, uint32_t end)
     return first == 0 && end == EMU_CELL_BYTES;
 }
 
+/* An mbarrier's bytes are touched by mbarrier instructions alone until mbarrier.inval (ISA 9.7.13.15.1). */
+static void check_overwritten(struct emu_cta *cta, const struct emu_access *access, int lane, uint32_t offset,
+                              uint32_t size)
+{
+    if ((cta->options->checks & EMU_CHECK_BARRIERS) && emu_holds_mbarrier(cta, offset, size))
+        emu_find(access->warp, access->instr, lane, EMU_BARRIER_MISUSE,
+                 "shared memory at offset %u, %u bytes, holds an mbarrier and is written as data: mbarrier.inval is "
+                 "missing before this",
+                 offset, size);
+}
+
+/* ---- A block's end: other blocks of the cluster must be done with its shared memory ---- */
+
+static void check_late(struct emu_cta *cta, uint32_t number, uint32_t offset)
+{
+    struct emu_cluster *cluster = cta->cluster;
+    const struct emu_record *record = &cluster->sync->records.records[number];
+    const struct emu_clocks *ended = cluster->sync->ended[cta->rank];
+    if (number == 0 || record->rank == cta->rank || !ended || record->epoch <= ended->v[record->agent])
+        return;
+    struct emu_finding finding = {.kind = EMU_RACE,
+                                  .kernel = cluster->launch->kernel,
+                                  .second = site_of(cluster, record, -1),
+                                  .has_address = true,
+                                  .address = offset};
+    snprintf(finding.message, sizeof(finding.message),
+             "shared memory of block rank %u, which may have ended: no barrier.cluster orders this access before the "
+             "block's end",
+             cta->rank);
+    emu_found(cluster, &finding);
+}
+
+static void check_cell_late(struct emu_cta *cta, const struct emu_cell *cell, uint32_t offset)
+{
+    const struct emu_records *all = &cta->cluster->sync->records;
+    if (cell->write & EMU_SPLIT) {
+        for (uint32_t i = 0; i < 4; i++)
+            check_cell_late(cta, &all->split[4 * (cell->write & ~EMU_SPLIT) + i], offset + i);
+        return;
+    }
+    check_late(cta, cell->write >> 5, offset);
+    for (uint32_t i = 0; cell->reads != 0 && i < all->sets[cell->reads].count; i++)
+        check_late(cta, all->pool[all->sets[cell->reads].first + i], offset);
+}
+
+void emu_check_ended(struct emu_cta *cta)
+{
+    for (uint32_t i = 0; i < cta->shared.size / EMU_CELL_BYTES && !cta->cluster->sync->fault; i++)
+        if (cta->shared.cells[i].write != 0 || cta->shared.cells[i].reads != 0)
+            check_cell_late(cta, &cta->shared.cells[i], i * EMU_CELL_BYTES);
+}
+
 /* What a bulk store reads is done before what it writes: wait_group.read waits for the former alone. */
 static struct emu_access reading_apart(const struct emu_cluster *cluster, const struct emu_access *access, int touch)
 {
@@ -362,6 +416,8 @@ bool emu_shadow_shared(struct emu_cta *cta, const struct emu_access *by, int lan
     struct memo memo = {.record = emu_record_of(cta->cluster, access),
                         .by_warp = is_warp_agent(cta->cluster, access->agent)};
     const uint32_t stop = offset + size;
+    if ((touch & EMU_WRITE) && !access->mbarrier && offset < cta->sync->mbarrier_end && stop > cta->sync->mbarrier_low)
+        check_overwritten(cta, access, lane, offset, size);
     for (uint32_t at = offset; at < stop;) {
         const uint32_t base = at & ~(uint32_t)(EMU_CELL_BYTES - 1);
         const uint32_t end = stop - base < EMU_CELL_BYTES ? stop - base : EMU_CELL_BYTES;

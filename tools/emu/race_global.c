@@ -21,11 +21,13 @@ struct side {
     uint8_t rank;
     uint8_t lane;
     bool atomic, cp_async, async_proxy;
-    bool others; /* a reader's side: other clusters have read too */
+    uint8_t bytes; /* bit a byte of the cell */
+    bool others;   /* a reader's side: other clusters have read too */
 };
 
+/* The last reader, and another one that is not known to have come before it. */
 struct cell {
-    struct side write, read;
+    struct side write, read, older_read;
 };
 
 struct page {
@@ -139,6 +141,7 @@ static struct side make_side(struct emu_warp *warp, const struct emu_access *acc
                          .warp = (int16_t)warp->index,
                          .rank = (uint8_t)warp->cta->rank,
                          .lane = (uint8_t)(lane & 31),
+                         .bytes = 0xf,
                          .atomic = access->atomic,
                          .cp_async = access->cp_async,
                          .async_proxy = access->async_proxy};
@@ -181,22 +184,36 @@ static void report(struct emu_warp *warp, const struct side *before, bool before
 
 /* ---- Access ---- */
 
+/* One reader and a write to the same bytes. */
+static void check_reader(struct emu_warp *warp, const struct emu_access *access, const struct side *read,
+                         const struct side *now, uint64_t address)
+{
+    struct emu_cluster *cluster = warp->cta->cluster;
+    const bool foreign = read->others; /* somebody else's read, whoever is remembered */
+    if (read->cluster == 0 || (read->atomic && now->atomic) || !(read->bytes & now->bytes))
+        return;
+    if ((foreign || !side_before(read, access, cluster)) &&
+        !(foreign && cluster->sync->known)) /* with releases between clusters the forgotten readers may be in order */
+        report(warp, read, false, now, true, address);
+}
+
 static void touch_write(struct emu_warp *warp, const struct emu_access *access, struct cell *cell,
                         const struct side *now, uint64_t address)
 {
-    struct emu_cluster *cluster = warp->cta->cluster;
-    const bool both_atomic = cell->read.atomic && now->atomic;
-    const bool foreign = cell->read.others; /* somebody else's read, whoever is remembered */
-    if (cell->read.cluster != 0 && !both_atomic && (foreign || !side_before(&cell->read, access, cluster)) &&
-        !(foreign && cluster->sync->known)) /* with releases between clusters the forgotten readers may be in order */
-        report(warp, &cell->read, false, now, true, address);
+    check_reader(warp, access, &cell->read, now, address);
+    check_reader(warp, access, &cell->older_read, now, address);
     cell->write = *now;
-    cell->read = (struct side){0};
+    if (now->bytes == 0xf)
+        cell->read = cell->older_read = (struct side){0};
 }
 
-static void touch_read(struct cell *cell, const struct side *now)
+static void touch_read(struct emu_warp *warp, const struct emu_access *access, struct cell *cell,
+                       const struct side *now)
 {
-    const bool others = cell->read.others || (cell->read.cluster != 0 && cell->read.cluster != now->cluster);
+    const struct side *read = &cell->read;
+    const bool others = read->others || (read->cluster != 0 && read->cluster != now->cluster);
+    if (read->cluster != 0 && !side_before(read, access, warp->cta->cluster))
+        cell->older_read = *read;
     cell->read = *now;
     cell->read.others = others;
 }
@@ -204,7 +221,7 @@ static void touch_read(struct cell *cell, const struct side *now)
 static void touch_cell(struct emu_warp *warp, const struct emu_access *access, struct cell *cell,
                        const struct side *now, uint64_t address, int touch)
 {
-    if (cell->write.cluster != 0 && !(cell->write.atomic && now->atomic) &&
+    if (cell->write.cluster != 0 && !(cell->write.atomic && now->atomic) && (cell->write.bytes & now->bytes) &&
         !side_before(&cell->write, access, warp->cta->cluster)) {
         report(warp, &cell->write, true, now, (touch & EMU_WRITE) != 0, address);
         cell->write.cluster = 0; /* once */
@@ -212,13 +229,16 @@ static void touch_cell(struct emu_warp *warp, const struct emu_access *access, s
     if (touch & EMU_WRITE)
         touch_write(warp, access, cell, now, address);
     else
-        touch_read(cell, now);
+        touch_read(warp, access, cell, now);
 }
 
-/* Smaller accesses than a cell are left alone: neighbours in a word may be different blocks'. */
-static bool is_whole(uint64_t address, size_t size)
+/* Of a cell, bit a byte in [at, stop). What fills a part alone is no race with its neighbours; a cell remembers only
+ * the last of them. */
+static uint8_t bytes_of(uint64_t at, uint64_t stop)
 {
-    return address % EMU_CELL_BYTES == 0 && size % EMU_CELL_BYTES == 0;
+    const uint64_t base = at & ~(uint64_t)(EMU_CELL_BYTES - 1);
+    const uint32_t end = stop - base < EMU_CELL_BYTES ? (uint32_t)(stop - base) : EMU_CELL_BYTES;
+    return (uint8_t)(((1u << end) - 1) & ~((1u << (at - base)) - 1));
 }
 
 bool emu_shadow_global(struct emu_warp *warp, const struct emu_access *access, int lane, uint64_t address, size_t size,
@@ -226,17 +246,19 @@ bool emu_shadow_global(struct emu_warp *warp, const struct emu_access *access, i
 {
     struct emu_cluster *cluster = warp->cta->cluster;
     struct emu_global_shadow *shadow = cluster->memory->shadow;
-    if (!shadow || !is_whole(address, size))
+    if (!shadow)
         return true;
-    const struct side now = make_side(warp, access, lane);
+    struct side now = make_side(warp, access, lane);
     for (uint64_t at = address, stop = address + size; at < stop;) {
         const uint64_t base = at & ~(uint64_t)(PAGE_BYTES - 1);
         const uint64_t end = stop < base + PAGE_BYTES ? stop : base + PAGE_BYTES;
         const uint32_t bucket = bucket_of(base);
         pthread_mutex_lock(&shadow->locks[bucket % LOCKS]);
         struct page *page = page_at(shadow, base, bucket);
-        for (; page && at < end; at += EMU_CELL_BYTES)
+        for (; page && at < end; at = (at / EMU_CELL_BYTES + 1) * EMU_CELL_BYTES) {
+            now.bytes = bytes_of(at, end);
             touch_cell(warp, access, &page->cells[(at - base) / EMU_CELL_BYTES], &now, at, touch);
+        }
         pthread_mutex_unlock(&shadow->locks[bucket % LOCKS]);
         at = end;
     }
@@ -264,21 +286,62 @@ static void put_release(struct emu_global_shadow *shadow, uint64_t address, uint
         *release = (struct release){release->next, address, cluster, count};
 }
 
+/* Within the cluster: what has been released at an address. */
+struct emu_released {
+    struct emu_released *next;
+    uint64_t address;
+    struct emu_clocks *clocks;
+};
+
+static struct emu_clocks **released_at(struct emu_cluster *cluster, uint64_t address, bool make)
+{
+    struct emu_released *released = cluster->sync->released;
+    while (released && released->address != address)
+        released = released->next;
+    if (released)
+        return &released->clocks;
+    if (!make || !(released = calloc(1, sizeof(*released))))
+        return NULL;
+    released->clocks = emu_clocks_new(cluster->sync->agents);
+    if (!released->clocks) {
+        free(released);
+        return NULL;
+    }
+    released->address = address;
+    released->next = cluster->sync->released;
+    cluster->sync->released = released;
+    return &released->clocks;
+}
+
+static void publish(struct emu_cluster *cluster, uint64_t address, uint32_t count)
+{
+    struct emu_global_shadow *shadow = cluster->memory->shadow;
+    pthread_mutex_lock(&shadow->release_lock);
+    put_release(shadow, address, cluster->sync->number + 1, count);
+    pthread_mutex_unlock(&shadow->release_lock);
+}
+
 void emu_sync_release(struct emu_warp *warp, uint64_t address)
 {
     struct emu_cluster *cluster = warp->cta->cluster;
-    struct emu_global_shadow *shadow = cluster->memory->shadow;
-    if (!shadow)
+    if (!cluster->memory->shadow)
         return;
-    cluster->sync->release++;
-    pthread_mutex_lock(&shadow->release_lock);
-    put_release(shadow, address, cluster->sync->number + 1, cluster->sync->release);
-    pthread_mutex_unlock(&shadow->release_lock);
-    /* Within the cluster: all of it shares one clock of released knowledge. */
-    if (!cluster->sync->released)
-        cluster->sync->released = emu_clocks_new(cluster->sync->agents);
-    if (cluster->sync->released)
-        emu_warp_release(warp, &cluster->sync->released);
+    publish(cluster, address, ++cluster->sync->release);
+    struct emu_clocks **clocks = released_at(cluster, address, true);
+    if (clocks)
+        emu_warp_release(warp, clocks);
+}
+
+/* A relaxed write releases what stood before the fence, not what came between the two (ISA 8.7). */
+static void release_fenced(struct emu_warp *warp, uint64_t address)
+{
+    struct emu_cluster *cluster = warp->cta->cluster;
+    if (!cluster->memory->shadow || !warp->sync->fence_clocks)
+        return;
+    publish(cluster, address, warp->sync->fence_release);
+    struct emu_clocks **clocks = released_at(cluster, address, true);
+    if (clocks)
+        emu_clocks_join(clocks, warp->sync->fence_clocks);
 }
 
 static void learn_cluster(struct emu_cluster *cluster, uint64_t other, uint32_t count)
@@ -306,32 +369,60 @@ void emu_sync_acquire(struct emu_warp *warp, uint64_t address)
         if (release->address == address && release->cluster != cluster->sync->number + 1)
             learn_cluster(cluster, release->cluster, release->count);
     pthread_mutex_unlock(&shadow->release_lock);
-    if (cluster->sync->released)
-        emu_warp_acquire(warp, cluster->sync->released);
+    struct emu_clocks **clocks = released_at(cluster, address, false);
+    if (clocks)
+        emu_warp_acquire(warp, *clocks);
+}
+
+/* The newest are remembered: a loop reads the same address again and again. */
+static void note_read(struct emu_warp_sync *sync, uint64_t address)
+{
+    const uint32_t known =
+        sync->pending_acquire_count < EMU_PENDING_ACQUIRES ? sync->pending_acquire_count : EMU_PENDING_ACQUIRES;
+    for (uint32_t i = 0; i < known; i++)
+        if (sync->pending_acquires[i] == address)
+            return;
+    sync->pending_acquires[sync->pending_acquire_count++ % EMU_PENDING_ACQUIRES] = address;
 }
 
 /* A fence makes the relaxed accesses around it a release and an acquire pattern (ISA 8.7, 8.8). */
 void emu_sync_relaxed(struct emu_warp *warp, uint64_t address, int touch)
 {
-    if ((touch & EMU_WRITE) && warp->sync->fenced_release)
-        emu_sync_release(warp, address);
-    if ((touch & EMU_READ) && warp->sync->pending_acquire_count < EMU_PENDING_ACQUIRES)
-        warp->sync->pending_acquires[warp->sync->pending_acquire_count++] = address;
+    if (touch & EMU_WRITE)
+        release_fenced(warp, address);
+    if (touch & EMU_READ)
+        note_read(warp->sync, address);
+}
+
+static void remember_fence(struct emu_warp *warp)
+{
+    emu_clocks_release(warp->sync->fence_clocks);
+    warp->sync->fence_clocks = emu_clocks_share(warp->sync->now);
+    warp->sync->fence_release = ++warp->cta->cluster->sync->release;
+    emu_warp_new_epoch(warp);
 }
 
 void emu_sync_fence(struct emu_warp *warp, int kinds)
 {
+    struct emu_warp_sync *sync = warp->sync;
+    const uint32_t known =
+        sync->pending_acquire_count < EMU_PENDING_ACQUIRES ? sync->pending_acquire_count : EMU_PENDING_ACQUIRES;
+    for (uint32_t i = 0; (kinds & EMU_FENCE_ACQUIRE) && i < known; i++)
+        emu_sync_acquire(warp, sync->pending_acquires[i]);
+    if (kinds & EMU_FENCE_ACQUIRE)
+        sync->pending_acquire_count = 0;
     if (kinds & EMU_FENCE_RELEASE)
-        warp->sync->fenced_release = true;
-    if (!(kinds & EMU_FENCE_ACQUIRE))
-        return;
-    for (uint32_t i = 0; i < warp->sync->pending_acquire_count; i++)
-        emu_sync_acquire(warp, warp->sync->pending_acquires[i]);
-    warp->sync->pending_acquire_count = 0;
+        remember_fence(warp);
 }
 
 void emu_known_free(struct emu_cluster *cluster)
 {
+    while (cluster->sync->released) {
+        struct emu_released *released = cluster->sync->released;
+        cluster->sync->released = released->next;
+        emu_clocks_release(released->clocks);
+        free(released);
+    }
     while (cluster->sync->known) {
         struct emu_known *known = cluster->sync->known;
         cluster->sync->known = known->next;

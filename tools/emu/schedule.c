@@ -16,9 +16,12 @@ enum {
     ACTORS_A_WARP = 1 + EMU_QUEUES,
     PCT_CHANGES = 3,
     PCT_STEPS = 4096,
-    IDLE_LIMIT = 1 << 20 /* yields without an event: nobody will end this wait */
+    PCT_LOW = 1 << 20,    /* priorities below are those of actors that were put back */
+    FAIR_AFTER = 1 << 12, /* instructions of a warp whose lanes have parted: then each group gets its turn */
+    TIMEOUTS = 3,         /* of try_wait without an event between: nobody will end this wait */
+    IDLE_LIMIT = 1 << 17  /* yields without an event: likewise */
 };
-static const uint64_t instr_limit = (uint64_t)1 << 34;
+static const uint64_t instr_limit = (uint64_t)1 << 32;
 
 /* ---- Groups of lanes ---- */
 
@@ -30,7 +33,7 @@ static void remove_group(struct emu_warp *warp, int index)
 /* Lanes that already wait at a barrier stay apart from those that have yet to arrive. */
 static bool may_merge(const struct emu_group *a)
 {
-    return !a->blocked || a->wait.kind == EMU_WAIT_LANES || a->wait.kind == EMU_WAIT_MBARRIER;
+    return a->wait.kind == EMU_WAIT_NONE || a->wait.kind == EMU_WAIT_LANES || a->wait.kind == EMU_WAIT_MBARRIER;
 }
 
 static void merge_groups(struct emu_warp *warp)
@@ -57,13 +60,29 @@ static int lowest_group(const struct emu_warp *warp, bool yielded_too)
     return best;
 }
 
+/* A group that spins at a low pc must not keep another of its warp from ever running. Every so often the group of some
+ * lane has its turn; which, changes slowly. */
+static int fair_group(const struct emu_warp *warp)
+{
+    const uint64_t turn = warp->sync->parted_for >> 8;
+    const int lane = (int)(turn / 2 % EMU_LANES);
+    for (int i = 0; turn % 2 && i < warp->group_count; i++)
+        if (!warp->groups[i].blocked && warp->groups[i].mask >> lane & 1)
+            return i;
+    return -1;
+}
+
 /* Puts the group to run at groups[0]. */
 static bool select_group(struct emu_warp *warp)
 {
-    if (warp->group_count <= 1)
+    if (warp->group_count <= 1) {
+        warp->sync->parted_for = 0;
         return warp->group_count == 1 && !warp->groups[0].blocked;
+    }
     merge_groups(warp);
-    int best = lowest_group(warp, false);
+    int best = ++warp->sync->parted_for > FAIR_AFTER ? fair_group(warp) : -1;
+    if (best < 0)
+        best = lowest_group(warp, false);
     if (best < 0)
         best = lowest_group(warp, true);
     if (best < 0)
@@ -136,6 +155,38 @@ static uint32_t guarded(const struct emu_warp *warp, const struct emu_instr *ins
     return mask & (instr->guard_negated ? ~warp->preds[instr->guard] : warp->preds[instr->guard]);
 }
 
+static void check_guard(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    if (instr->guard < 0 || !(warp->cta->options->checks & EMU_CHECK_UNINITIALISED) ||
+        !(mask & ~warp->defp[instr->guard]))
+        return;
+    emu_find(warp, instr, __builtin_ctz(mask & ~warp->defp[instr->guard]), EMU_UNINITIALISED,
+             "the guard is a predicate that was never written");
+    warp->defp[instr->guard] |= mask; /* once */
+}
+
+/* Lanes whose guard is false do not wait for those whose guard is true. Unless all lanes have to come: then it shows
+ * that some do not. */
+static void leave_behind(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    const uint32_t rest = warp->groups[0].mask & ~mask;
+    if (rest == 0 || instr->guard_by_exec || instr->facts.aligned)
+        return;
+    struct emu_group *other = &warp->groups[warp->group_count++];
+    *other = (struct emu_group){.mask = rest, .pc = warp->groups[0].pc + 1};
+    warp->groups[0].mask = mask;
+}
+
+/* An .aligned instruction waits for lanes that are elsewhere: they are on their way, or it is a deadlock. */
+static enum emu_action execute(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    if (instr->facts.aligned && warp->group_count > 1 && mask == warp->groups[0].mask && mask != warp->live) {
+        warp->wait = (struct emu_wait){EMU_WAIT_LANES, warp->live, 0, mask};
+        return EMU_BLOCKED;
+    }
+    return instr->exec(warp, instr, mask);
+}
+
 /* False when the warp cannot go on now. */
 static bool step(struct emu_warp *warp)
 {
@@ -147,6 +198,7 @@ static bool step(struct emu_warp *warp)
         return false;
     }
     const struct emu_instr *instr = &kernel->instrs[group->pc];
+    check_guard(warp, instr, group->mask);
     const uint32_t mask = guarded(warp, instr, group->mask);
     const bool wgmma = is_wgmma(instr);
     warp->instr_executed++;
@@ -158,15 +210,16 @@ static bool step(struct emu_warp *warp)
         check_reads(warp, instr, mask);
         check_writes(warp, instr);
     }
-    warp->sync->lane_epoch += instr->orders_lanes;
-    const enum emu_action action = instr->exec(warp, instr, mask);
+    warp->wait = (struct emu_wait){0};
+    const enum emu_action action = execute(warp, instr, mask);
+    warp->sync->lane_epoch += instr->orders_lanes && action != EMU_BLOCKED;
     group = &warp->groups[0];
     switch (action) {
     case EMU_NEXT:
     case EMU_YIELD:
         mark_writes(warp, instr, mask, wgmma);
         group->pc++;
-        group->wait = (struct emu_wait){0};
+        group->wait = warp->wait;
         group->yielded = action == EMU_YIELD;
         warp->cta->cluster->sync->idle_yields += group->yielded;
         return !group->yielded;
@@ -177,6 +230,7 @@ static bool step(struct emu_warp *warp)
     case EMU_BLOCKED:
         group->blocked = true;
         group->wait = warp->wait;
+        leave_behind(warp, instr, mask);
         return true; /* another group may go on */
     default:
         warp->cta->cluster->sync->fault = true;
@@ -209,6 +263,10 @@ struct scheduler {
     int victim;           /* starve */
     uint64_t *priorities; /* pct */
     uint64_t change_at[PCT_CHANGES];
+    uint64_t low;   /* pct: below all priorities so far */
+    uint64_t idle;  /* actions since the last event */
+    uint64_t event; /* the last that was noticed */
+    int timeouts;   /* since then */
     uint64_t steps;
 };
 
@@ -236,7 +294,13 @@ static void list_actors(struct scheduler *scheduler)
         }
 }
 
-/* The next in turn after the last, warps before queues. */
+/* Actions without an event before something is done about it: somebody may be polling. */
+static uint64_t patience(const struct scheduler *scheduler)
+{
+    return 64 + 4 * (uint64_t)scheduler->count;
+}
+
+/* The next in turn after the last, warps before queues; when warps only poll, a queue. */
 static int choose_in_turn(const struct scheduler *scheduler)
 {
     int first[2] = {-1, -1}, after[2] = {-1, -1};
@@ -247,7 +311,7 @@ static int choose_in_turn(const struct scheduler *scheduler)
         if (after[kind] < 0 && scheduler->actors[i].number > scheduler->last)
             after[kind] = i;
     }
-    const int kind = first[0] < 0;
+    const int kind = first[0] < 0 || (first[1] >= 0 && scheduler->idle > patience(scheduler));
     return after[kind] >= 0 ? after[kind] : first[kind];
 }
 
@@ -256,6 +320,10 @@ static int choose_random(struct scheduler *scheduler)
     const int choice = (int)(emu_random(&scheduler->cluster->random) % (uint64_t)scheduler->count);
     if (scheduler->schedule != EMU_STARVE || scheduler->actors[choice].number != scheduler->victim)
         return choice;
+    if (scheduler->idle > patience(scheduler)) { /* the others poll for what the victim would do: another one's turn */
+        scheduler->victim = scheduler->actors[(choice + 1) % scheduler->count].number;
+        return choice;
+    }
     return (choice + 1) % scheduler->count;
 }
 
@@ -267,16 +335,23 @@ static int choose_by_priority(struct scheduler *scheduler)
             best = i;
     for (uint64_t i = 0; i < PCT_CHANGES; i++)
         if (scheduler->steps == scheduler->change_at[i])
-            scheduler->priorities[scheduler->actors[best].number] = i;
-    /* A spinning warp must not keep the others out for ever. */
-    if (scheduler->actors[best].queue < 0 && scheduler->cluster->sync->idle_yields > 64)
-        return choose_random(scheduler);
+            scheduler->priorities[scheduler->actors[best].number] = --scheduler->low;
+    if (scheduler->idle > patience(scheduler)) { /* it may be polling, and must not keep the others out for ever */
+        scheduler->priorities[scheduler->actors[best].number] = --scheduler->low;
+        scheduler->idle = 0;
+    }
     return best;
 }
 
 static int choose(struct scheduler *scheduler)
 {
     scheduler->steps++;
+    scheduler->idle++;
+    if (scheduler->event != scheduler->cluster->sync->events) {
+        scheduler->event = scheduler->cluster->sync->events;
+        scheduler->idle = 0;
+        scheduler->timeouts = 0;
+    }
     switch (scheduler->schedule) {
     case EMU_RANDOM:
     case EMU_STARVE:
@@ -309,7 +384,8 @@ static void act(struct scheduler *scheduler, const struct actor *actor)
 static bool scheduler_create(struct scheduler *scheduler, struct emu_cluster *cluster)
 {
     const size_t actors = (size_t)(cluster->cta_count * cluster->ctas[0].warp_count * ACTORS_A_WARP);
-    *scheduler = (struct scheduler){.cluster = cluster, .schedule = cluster->options->schedule, .last = -1};
+    *scheduler =
+        (struct scheduler){.cluster = cluster, .schedule = cluster->options->schedule, .last = -1, .low = PCT_LOW};
     scheduler->actors = malloc(actors * sizeof(*scheduler->actors));
     scheduler->priorities = malloc(actors * sizeof(*scheduler->priorities));
     if (!scheduler->actors || !scheduler->priorities)
@@ -317,7 +393,7 @@ static bool scheduler_create(struct scheduler *scheduler, struct emu_cluster *cl
     uint64_t state = cluster->random;
     scheduler->victim = (int)(emu_random(&state) % actors);
     for (size_t i = 0; i < actors; i++)
-        scheduler->priorities[i] = (emu_random(&state) >> 8) + PCT_CHANGES;
+        scheduler->priorities[i] = (emu_random(&state) >> 8) + PCT_LOW;
     for (int i = 0; i < PCT_CHANGES; i++)
         scheduler->change_at[i] = emu_random(&state) % PCT_STEPS;
     return true;
@@ -325,32 +401,32 @@ static bool scheduler_create(struct scheduler *scheduler, struct emu_cluster *cl
 
 /* ---- The end ---- */
 
-static const char *wait_text(const struct emu_wait *wait, char text[160])
+enum { WAIT_TEXT = 200 };
+
+static const char *wait_text(const struct emu_cluster *cluster, const struct emu_wait *wait, char text[WAIT_TEXT])
 {
     switch (wait->kind) {
     case EMU_WAIT_NAMED_BARRIER:
-        snprintf(text, 160, "barrier %llu", (unsigned long long)wait->what);
+        snprintf(text, WAIT_TEXT, "barrier %llu", (unsigned long long)wait->what);
         break;
     case EMU_WAIT_CLUSTER:
-        snprintf(text, 160, "barrier.cluster.wait");
+        snprintf(text, WAIT_TEXT, "barrier.cluster.wait");
         break;
     case EMU_WAIT_MBARRIER:
-        snprintf(text, 160, "the mbarrier at offset %llu of block rank %llu, phase of parity %u",
-                 (unsigned long long)(wait->what & ((1u << EMU_RANK_SHIFT) - 1)),
-                 (unsigned long long)((wait->what - emu_shared_window()) >> EMU_RANK_SHIFT), wait->parity);
+        emu_mbarrier_text(cluster, wait, text, WAIT_TEXT);
         break;
     case EMU_WAIT_WGMMA:
-        snprintf(text, 160, "the other warps of its warpgroup to issue their part of a wgmma");
+        snprintf(text, WAIT_TEXT, "the other warps of its warpgroup to issue their part of a wgmma");
         break;
     case EMU_WAIT_LANES:
-        snprintf(text, 160, "lanes 0x%08llx of its warp, of which 0x%08x are here", (unsigned long long)wait->what,
-                 wait->mask);
+        snprintf(text, WAIT_TEXT, "lanes 0x%08llx of its warp, of which 0x%08x are here",
+                 (unsigned long long)wait->what, wait->mask);
         break;
     case EMU_WAIT_REGISTERS:
-        snprintf(text, 160, "registers for setmaxnreg.inc %llu", (unsigned long long)wait->what);
+        snprintf(text, WAIT_TEXT, "registers for setmaxnreg.inc %llu", (unsigned long long)wait->what);
         break;
     default:
-        snprintf(text, 160, "nothing that is known");
+        snprintf(text, WAIT_TEXT, "nothing that is known");
     }
     return text;
 }
@@ -364,10 +440,10 @@ static void report_deadlock(struct emu_cluster *cluster)
             for (int g = 0; g < warp->group_count; g++) {
                 const struct emu_group *group = &warp->groups[g];
                 const struct emu_instr *instr = &cluster->launch->kernel->instrs[group->pc];
-                char text[160];
+                char text[WAIT_TEXT];
                 emu_find(warp, instr, -1, group->wait.kind == EMU_WAIT_LANES ? EMU_DIVERGENT : EMU_DEADLOCKED,
                          "deadlock: warp %d, lanes 0x%08x, waits for %s", w, group->mask,
-                         wait_text(&group->wait, text));
+                         wait_text(cluster, &group->wait, text));
             }
         }
     cluster->sync->fault = true;
@@ -383,6 +459,17 @@ static bool all_exited(const struct emu_cluster *cluster)
     return true;
 }
 
+/* The setmaxnreg that one of the two executed last. */
+static const struct emu_instr *setmaxnreg_of(const struct emu_warp *a, const struct emu_warp *b)
+{
+    const struct emu_kernel *kernel = a->cta->launch->kernel;
+    const uint32_t line = b->sync->setmaxnreg_last ? b->sync->setmaxnreg_last : a->sync->setmaxnreg_last;
+    for (uint32_t i = 0; i < kernel->instr_count; i++)
+        if (kernel->instrs[i].line == line && strncmp(kernel->instrs[i].text, "setmaxnreg", 10) == 0)
+            return &kernel->instrs[i];
+    return &kernel->instrs[0];
+}
+
 /* ISA 9.7.19.5: all warps of a warpgroup execute the same setmaxnreg. */
 static void check_warpgroups(struct emu_cta *cta)
 {
@@ -391,7 +478,7 @@ static void check_warpgroups(struct emu_cta *cta)
             struct emu_warp *a = &cta->warps[first], *b = &cta->warps[first + i];
             if (a->sync->setmaxnreg_count != b->sync->setmaxnreg_count ||
                 a->sync->setmaxnreg_last != b->sync->setmaxnreg_last)
-                emu_find(b, &cta->launch->kernel->instrs[0], -1, EMU_BAD_REGISTERS,
+                emu_find(b, setmaxnreg_of(a, b), -1, EMU_BAD_REGISTERS,
                          "warps %d and %d of a warpgroup executed different setmaxnreg (PTX lines %u and %u)", first,
                          first + i, a->sync->setmaxnreg_last, b->sync->setmaxnreg_last);
         }
@@ -402,7 +489,11 @@ static void finish(struct emu_cluster *cluster)
     for (int c = 0; c < cluster->cta_count; c++) {
         for (int w = 0; w < cluster->ctas[c].warp_count; w++)
             emu_async_at_exit(&cluster->ctas[c].warps[w]);
+        if (cluster->options->checks & EMU_CHECK_BARRIERS)
+            emu_mbarriers_at_exit(&cluster->ctas[c]);
         check_warpgroups(&cluster->ctas[c]);
+        if (cluster->cta_count > 1 && (cluster->options->checks & EMU_CHECK_RACES))
+            emu_check_ended(&cluster->ctas[c]);
     }
 }
 
@@ -415,6 +506,25 @@ static uint64_t executed(const struct emu_cluster *cluster)
     return sum;
 }
 
+/* Nothing can run: try_wait's time is up (ISA 9.7.13.15.16). True when that lets a group go on. */
+static bool end_timed_waits(struct scheduler *scheduler)
+{
+    const struct emu_cluster *cluster = scheduler->cluster;
+    bool ended = false;
+    if (scheduler->count > 0 || scheduler->timeouts++ >= TIMEOUTS)
+        return false;
+    for (int c = 0; c < cluster->cta_count; c++)
+        for (int w = 0; w < cluster->ctas[c].warp_count; w++) {
+            struct emu_warp *warp = &cluster->ctas[c].warps[w];
+            for (int g = 0; g < warp->group_count; g++)
+                if (warp->groups[g].blocked && warp->groups[g].wait.kind == EMU_WAIT_MBARRIER) {
+                    warp->groups[g].blocked = false;
+                    warp->sync->time_is_up = ended = true;
+                }
+        }
+    return ended;
+}
+
 static bool is_stuck(struct scheduler *scheduler)
 {
     struct emu_cluster *cluster = scheduler->cluster;
@@ -424,7 +534,7 @@ static bool is_stuck(struct scheduler *scheduler)
     }
     if ((scheduler->steps & 0xfff) == 0 && executed(cluster) > instr_limit) {
         struct emu_warp *warp = scheduler->actors[0].warp;
-        emu_fault(warp, &cluster->launch->kernel->instrs[0], -1, EMU_LIMIT, "2^34 instructions and no end");
+        emu_fault(warp, &cluster->launch->kernel->instrs[0], -1, EMU_LIMIT, "2^32 instructions and no end");
         return true;
     }
     return false;
@@ -439,6 +549,8 @@ void emu_cluster_run(struct emu_cluster *cluster)
         list_actors(&scheduler);
         if (all_exited(cluster) && scheduler.count == 0)
             break;
+        if (end_timed_waits(&scheduler))
+            continue;
         if (is_stuck(&scheduler))
             break;
         const struct actor actor = scheduler.actors[choose(&scheduler)];

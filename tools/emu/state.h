@@ -75,12 +75,17 @@ struct emu_mbarrier {
     struct emu_clocks *arriving;  /* what who arrives in this phase knows */
     struct emu_clocks *completed; /* … of the phase before */
     const struct emu_instr *init;
+    const struct emu_instr *load; /* newest copy that completed on it; NULL: none */
+    uint32_t load_phase;          /* … in which phase */
+    uint32_t seen;                /* phases that a wait has seen complete */
 };
 
 struct emu_named_barrier {
     uint32_t expected; /* threads; 0: not in use */
     uint32_t arrived;
-    uint32_t popc; /* of bar.red predicates that were true */
+    uint32_t trues, falses; /* threads whose bar.red predicate is */
+    bool is_red;
+    uint32_t here[EMU_MAX_WARPS]; /* lanes of each warp that have arrived; all, by an aligned instruction */
     struct emu_clocks *arriving;
     const struct emu_instr *instr; /* of the first that came */
 };
@@ -89,11 +94,14 @@ struct emu_cta_sync {
     struct emu_named_barrier named[EMU_NAMED_BARRIERS];
     struct emu_mbarrier *mbarriers;
     uint32_t mbarrier_count, mbarrier_capacity;
+    uint32_t mbarrier_low, mbarrier_end;   /* offsets between which all mbarriers have been */
     int load_agents;                       /* given out */
     uint32_t load_epochs[EMU_LOAD_AGENTS]; /* copies issued */
     uint32_t exited_warps;
     uint32_t register_pool; /* for setmaxnreg, a thread's registers times warps */
 };
+
+enum { EMU_KNOWN_LINES = 64 };
 
 struct emu_cluster_sync {
     struct emu_records records;
@@ -103,13 +111,17 @@ struct emu_cluster_sync {
     uint64_t events;      /* anything that may let a blocked group go on */
     uint64_t idle_yields; /* yields since the last event */
     int agents;
-    int findings;
+    int findings, distinct; /* the latter: as their lines tell them apart */
+    const struct emu_instr *known_lines[2 * EMU_KNOWN_LINES];
+    uint8_t known_kinds[EMU_KNOWN_LINES];
     bool fault; /* the launch ends */
     enum emu_finding_kind fault_kind;
-    uint64_t number;             /* of the cluster in the grid */
-    struct emu_known *known;     /* other clusters' releases: race_global.c */
-    uint32_t release;            /* this cluster's own count */
-    struct emu_clocks *released; /* what its warps have released to memory */
+    uint64_t number;               /* of the cluster in the grid */
+    struct emu_known *known;       /* other clusters' releases: race_global.c */
+    uint32_t release;              /* this cluster's own count */
+    struct emu_released *released; /* within the cluster, by address: race_global.c */
+    struct emu_clocks
+        *ended[EMU_MAX_CLUSTER]; /* what a block knew when it ended: who touches its memory later is late */
 };
 
 /* ---- Warps ---- */
@@ -125,7 +137,7 @@ struct emu_queue {
     uint32_t open_group[EMU_LANES];                /* number of the group that a lane is filling, from 1 */
 };
 
-enum { EMU_PENDING_ACQUIRES = 16 };
+enum { EMU_PENDING_ACQUIRES = 64 };
 
 /* Where a lane stands at a barrier that it waits for. */
 enum emu_lane_state { EMU_LANE_FREE, EMU_LANE_WAITING, EMU_LANE_RELEASED };
@@ -136,6 +148,7 @@ struct emu_warp_sync {
     struct emu_clocks *known_inits; /* v: newest mbarrier.init of others that fence.mbarrier_init released; or NULL */
     uint32_t fenced_inits;          /* newest epoch of its own that fence.mbarrier_init covers */
     uint32_t epoch;                 /* now->v of its own agent */
+    bool has_issued;                /* in this epoch: what the warp does next is not before what it has issued */
     struct emu_queue queues[EMU_QUEUES];
     uint32_t last_record; /* of the access below */
     struct emu_access last_access;
@@ -148,11 +161,15 @@ struct emu_warp_sync {
     uint64_t *touched;                     /* bit a row32: accessed since the last wgmma.fence */
     uint32_t setmaxnreg_count;
     uint32_t setmaxnreg_last;
-    uint32_t lane_epoch;                  /* counts what orders the warp's lanes among each other */
-    uint32_t red_result;                  /* of the last bar.red */
+    uint32_t lane_epoch;                                /* counts what orders the warp's lanes among each other */
+    uint32_t red_true[EMU_LANES], red_false[EMU_LANES]; /* threads that the lane's last bar.red counted */
     uint32_t store_group[EMU_LANES];      /* of the newest bulk store that the lane has not waited for; 0: none */
     const struct emu_instr *newest_store; /* of those */
-    bool fenced_release;                  /* a fence stands before what is written from now on */
+    uint64_t parted_for;                  /* instructions since the warp's lanes were last together */
+    uint32_t warp_sync_done;              /* lanes whose bar.warp.sync another group has completed */
+    bool time_is_up;                      /* the next try_wait that would block returns false */
+    struct emu_clocks *fence_clocks;      /* at the last fence that releases; NULL: none */
+    uint32_t fence_release;               /* … the cluster's count of releases then */
     uint32_t pending_acquire_count;       /* relaxed reads that a later fence makes acquires */
     uint64_t pending_acquires[EMU_PENDING_ACQUIRES];
 };
@@ -167,6 +184,8 @@ void emu_wake(struct emu_cluster *cluster, enum emu_wait_kind kind);
 
 /* An arrival of this warp at something: shares what it knows and starts a new epoch. */
 void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to);
+/* What the warp does from now on is a new epoch. */
+void emu_warp_new_epoch(struct emu_warp *warp);
 /* fence.proxy.async of this warp; what it does next is a new epoch, which the fence does not cover. */
 void emu_warp_fence(struct emu_warp *warp);
 /* A fence that releases, for relaxed arrivals after it; or only for the mbarrier.init before it. */
@@ -192,6 +211,13 @@ bool emu_mbarrier_inval(struct emu_warp *warp, const struct emu_instr *instr, in
 /* An arrival of `count`; clocks: what the arriver knows, NULL for none (.relaxed). */
 bool emu_mbarrier_arrive(struct emu_warp *warp, const struct emu_access *access, int lane, enum emu_space space,
                          uint64_t address, uint32_t count, bool drop, const struct emu_clocks *clocks);
+/* A wait has seen the phase before the present one complete. */
+void emu_mbarrier_seen(struct emu_mbarrier *mbarrier);
+/* What a wait for an mbarrier waits for, and what the mbarrier lacks. */
+void emu_mbarrier_text(const struct emu_cluster *cluster, const struct emu_wait *wait, char *text, size_t room);
+bool emu_holds_mbarrier(const struct emu_cta *cta, uint32_t offset, uint32_t size);
+/* At a block's end: bytes that are still expected or came too many, copies that nobody waited for. */
+void emu_mbarriers_at_exit(struct emu_cta *cta);
 bool emu_mbarrier_expect(struct emu_warp *warp, const struct emu_access *access, int lane, enum emu_space space,
                          uint64_t address, int64_t bytes);
 void emu_cta_sync_free(struct emu_cta *cta);
@@ -205,7 +231,8 @@ void emu_async_at_exit(struct emu_warp *warp);
 /* race.c */
 uint32_t emu_record_of(struct emu_cluster *cluster, const struct emu_access *access);
 bool emu_record_before(const struct emu_record *record, const struct emu_access *access);
-const char *emu_agent_name(const struct emu_record *record);
+/* Reports accesses by other blocks that may have come after the block's end. */
+void emu_check_ended(struct emu_cta *cta);
 void emu_records_reset(struct emu_records *records);
 void emu_records_free(struct emu_records *records);
 

@@ -1,4 +1,5 @@
 /* Named barriers, cluster barriers and mbarriers: who has arrived, who may go on, and what each then knows. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,14 @@ static void begin_epoch(struct emu_warp *warp)
     struct emu_warp_sync *sync = warp->sync;
     if (!emu_clocks_own(&sync->now))
         return;
+    sync->has_issued = false;
     sync->epoch++;
     sync->now->v[emu_agent(warp, EMU_AGENT_WARP)] = sync->epoch;
+}
+
+void emu_warp_new_epoch(struct emu_warp *warp)
+{
+    begin_epoch(warp);
 }
 
 void emu_warp_release(struct emu_warp *warp, struct emu_clocks **to)
@@ -74,15 +81,14 @@ static uint32_t block_threads(const struct emu_cta *cta)
     return launch->block[0] * launch->block[1] * launch->block[2];
 }
 
-/* Threads that will not come any more: they do not keep the others waiting at a barrier for all. */
-static uint32_t exited_threads(const struct emu_cta *cta)
+/* Threads that will not come any more, those that a last warp lacks included: they do not keep the others waiting at a
+ * barrier for all. */
+static uint32_t gone_threads(const struct emu_cta *cta, const struct emu_named_barrier *barrier)
 {
-    uint32_t live = 0;
+    uint32_t gone = 0;
     for (int i = 0; i < cta->warp_count; i++)
-        if (cta->warps[i].live)
-            live += EMU_LANES;
-    const uint32_t all = (uint32_t)cta->warp_count * EMU_LANES;
-    return all - live;
+        gone += (uint32_t)__builtin_popcount(~cta->warps[i].live & ~barrier->here[i]);
+    return gone;
 }
 
 static void release_warp(struct emu_warp *warp, uint32_t number, const struct emu_named_barrier *barrier)
@@ -91,11 +97,12 @@ static void release_warp(struct emu_warp *warp, uint32_t number, const struct em
     for (int lane = 0; lane < EMU_LANES; lane++)
         if (warp->sync->barrier_state[lane] == EMU_LANE_WAITING && warp->sync->barrier_number[lane] == number) {
             warp->sync->barrier_state[lane] = EMU_LANE_RELEASED;
+            warp->sync->red_true[lane] = barrier->trues;
+            warp->sync->red_false[lane] = barrier->falses;
             waited = true;
         }
     if (!waited)
         return;
-    warp->sync->red_result = barrier->popc;
     emu_warp_acquire(warp, barrier->arriving);
 }
 
@@ -112,7 +119,8 @@ static void complete_named(struct emu_cta *cta, uint32_t number)
 static bool is_complete(const struct emu_cta *cta, const struct emu_named_barrier *barrier)
 {
     const uint32_t all = (uint32_t)cta->warp_count * EMU_LANES;
-    const uint32_t gone = barrier->expected >= block_threads(cta) || barrier->expected >= all ? exited_threads(cta) : 0;
+    const bool for_all = barrier->expected >= block_threads(cta) || barrier->expected >= all;
+    const uint32_t gone = for_all ? gone_threads(cta, barrier) : 0;
     return barrier->arrived + gone >= barrier->expected;
 }
 
@@ -134,12 +142,25 @@ static void set_state(struct emu_warp *warp, uint32_t mask, enum emu_lane_state 
 }
 
 static bool check_use(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_named_barrier *barrier,
-                      uint32_t number, uint32_t threads, uint32_t count)
+                      uint32_t number, uint32_t threads, uint32_t count, uint32_t mask)
 {
+    const bool is_red = instr->facts.wide;
     if (barrier->expected != 0 && barrier->expected != threads) {
         emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE,
                   "barrier %u is used for %u threads here and for %u by those that came before (PTX line %u)", number,
                   threads, barrier->expected, barrier->instr->line);
+        return false;
+    }
+    if (barrier->expected != 0 && barrier->is_red != is_red) {
+        emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE,
+                  "barrier %u is used by bar.red and, in the same phase, by another barrier instruction (PTX line %u)",
+                  number, barrier->instr->line);
+        return false;
+    }
+    if (barrier->here[warp->index] & mask) {
+        emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE,
+                  "the warp arrives at barrier %u again before the others have come: %u of %u threads are here", number,
+                  barrier->arrived, threads);
         return false;
     }
     if (barrier->arrived + count > threads) {
@@ -156,13 +177,16 @@ static bool arrive_named(struct emu_warp *warp, const struct emu_instr *instr, u
     struct emu_cta *cta = warp->cta;
     struct emu_named_barrier *barrier = &cta->sync->named[number];
     const uint32_t count = instr->facts.aligned ? EMU_LANES : (uint32_t)__builtin_popcount(mask);
-    if (!check_use(warp, instr, barrier, number, threads, count) || !gather(cta->cluster, &barrier->arriving))
+    if (!check_use(warp, instr, barrier, number, threads, count, mask) || !gather(cta->cluster, &barrier->arriving))
         return false;
     if (barrier->expected == 0)
         barrier->instr = instr;
     barrier->expected = threads;
     barrier->arrived += count;
-    barrier->popc += (uint32_t)__builtin_popcount(predicate & mask);
+    barrier->is_red = instr->facts.wide;
+    barrier->here[warp->index] |= instr->facts.aligned ? EMU_ALL_LANES : mask;
+    barrier->trues += (uint32_t)__builtin_popcount(predicate & mask);
+    barrier->falses += (uint32_t)__builtin_popcount(~predicate & mask);
     emu_warp_release(warp, &barrier->arriving);
     return true;
 }
@@ -281,7 +305,11 @@ void emu_lanes_exit(struct emu_warp *warp, uint32_t mask)
 {
     struct emu_cta *cta = warp->cta;
     struct emu_cluster *cluster = cta->cluster;
-    (void)mask;
+    for (int lane = 0; lane < EMU_LANES; lane++) /* an arrival stands for a live thread: cluster_threads() */
+        if (mask >> lane & 1 && warp->sync->cluster_waits_for[lane] == cluster->sync->phase + 1)
+            cluster->sync->arrived--;
+    if (warp->live == 0 && cluster->cta_count > 1 && gather(cluster, &cluster->sync->ended[cta->rank]))
+        emu_clocks_join(&cluster->sync->ended[cta->rank], warp->sync->now);
     emu_wake(cluster, EMU_WAIT_LANES);
     emu_wake(cluster, EMU_WAIT_WGMMA); /* a warpgroup's other warps do not wait for one that has gone */
     for (uint32_t number = 0; number < EMU_NAMED_BARRIERS; number++) {
@@ -309,7 +337,7 @@ struct emu_mbarrier *emu_mbarrier_at(struct emu_warp *warp, const struct emu_acc
     uint32_t offset;
     /* The object itself is touched as by an atomic: its initialisation must have happened before. */
     struct emu_access touch = *access;
-    touch.atomic = true;
+    touch.atomic = touch.mbarrier = true;
     touch.async_proxy = false;
     if (!emu_touch(warp, &touch, lane, space, address, 8, 8, EMU_READ) ||
         !emu_shared_locate(warp, space, address, cta, &offset))
@@ -346,7 +374,7 @@ static bool in_use(const struct emu_mbarrier *mbarrier)
 bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int lane, uint64_t address, uint32_t count)
 {
     struct emu_access access = emu_access_of(warp, instr, false);
-    access.mbarrier_init = true;
+    access.mbarrier_init = access.mbarrier = true;
     struct emu_cta *cta;
     uint32_t offset;
     if (count == 0 || count > (1u << 20) - 1)
@@ -366,6 +394,10 @@ bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int
         return emu_fault(warp, instr, lane, EMU_LIMIT, "no memory for an mbarrier"), false;
     *mbarrier = (struct emu_mbarrier){
         .offset = offset, .expected = count, .pending = (int32_t)count, .load_agent = -1, .init = instr};
+    if (cta->sync->mbarrier_end == 0 || offset < cta->sync->mbarrier_low)
+        cta->sync->mbarrier_low = offset;
+    if (offset + 8 > cta->sync->mbarrier_end)
+        cta->sync->mbarrier_end = offset + 8;
     return fresh(cta->cluster, &mbarrier->arriving);
 }
 
@@ -378,7 +410,8 @@ static void forget(struct emu_mbarrier *mbarrier)
 
 bool emu_mbarrier_inval(struct emu_warp *warp, const struct emu_instr *instr, int lane, uint64_t address)
 {
-    const struct emu_access access = emu_access_of(warp, instr, false);
+    struct emu_access access = emu_access_of(warp, instr, false);
+    access.mbarrier = true;
     struct emu_cta *cta;
     struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, EMU_SHARED_CTA, address, &cta);
     if (!mbarrier || !emu_touch(warp, &access, lane, EMU_SHARED_CTA, address, 8, 8, EMU_WRITE))
@@ -430,6 +463,8 @@ bool emu_mbarrier_arrive(struct emu_warp *warp, const struct emu_access *access,
     struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, access, lane, space, address, &cta);
     if (!mbarrier)
         return false;
+    if (count == 0)
+        return emu_fault(warp, access->instr, lane, EMU_BARRIER_MISUSE, "an arrival for 0: 1 to 2^20 - 1"), false;
     if ((int64_t)mbarrier->pending < (int64_t)count)
         return emu_fault(warp, access->instr, lane, EMU_BARRIER_MISUSE,
                          "over-arrival: %u arrive at the mbarrier at offset %u, %d are pending of %u", count,
@@ -473,6 +508,8 @@ bool emu_mbarrier_complete(struct emu_warp *warp, const struct emu_access *acces
         return false;
     if (mbarrier->arriving)
         emu_clocks_learn(&mbarrier->arriving, access->agent, access->epoch, true);
+    mbarrier->load = access->instr;
+    mbarrier->load_phase = mbarrier->phase;
     mbarrier->tx -= bytes;
     if (mbarrier->tx < -MAX_TX)
         return emu_fault(warp, access->instr, -1, EMU_BARRIER_MISUSE,
@@ -481,6 +518,54 @@ bool emu_mbarrier_complete(struct emu_warp *warp, const struct emu_access *acces
                false;
     settle(cta, mbarrier, warp, access->instr);
     return true;
+}
+
+void emu_mbarrier_seen(struct emu_mbarrier *mbarrier)
+{
+    mbarrier->seen = mbarrier->phase;
+}
+
+void emu_mbarrier_text(const struct emu_cluster *cluster, const struct emu_wait *wait, char *text, size_t room)
+{
+    const uint32_t rank = (uint32_t)((wait->what - emu_shared_window()) >> EMU_RANK_SHIFT);
+    const uint32_t offset = (uint32_t)(wait->what & ((1u << EMU_RANK_SHIFT) - 1));
+    const struct emu_mbarrier *mbarrier = find(&cluster->ctas[rank], offset);
+    int length = snprintf(text, room, "the mbarrier at offset %u of block rank %u, phase of parity %u", offset, rank,
+                          wait->parity);
+    if (mbarrier && length > 0 && (size_t)length < room)
+        snprintf(text + length, room - (size_t)length, ": %d of %u arrivals and %lld bytes are missing",
+                 mbarrier->pending, mbarrier->expected, (long long)mbarrier->tx);
+}
+
+/* Is there a live mbarrier in [offset, offset + size)? */
+bool emu_holds_mbarrier(const struct emu_cta *cta, uint32_t offset, uint32_t size)
+{
+    for (uint32_t i = 0; i < cta->sync->mbarrier_count; i++) {
+        const uint32_t at = cta->sync->mbarriers[i].offset;
+        if (at != 0 && at < offset + size && offset < at + 8)
+            return true;
+    }
+    return false;
+}
+
+void emu_mbarriers_at_exit(struct emu_cta *cta)
+{
+    for (uint32_t i = 0; i < cta->sync->mbarrier_count; i++) {
+        const struct emu_mbarrier *mbarrier = &cta->sync->mbarriers[i];
+        if (mbarrier->offset == 0)
+            continue;
+        if (mbarrier->tx != 0)
+            emu_find(
+                &cta->warps[0], mbarrier->load ? mbarrier->load : mbarrier->init, -1, EMU_BARRIER_MISUSE,
+                "the block has ended and the mbarrier at offset %u (PTX line %u) has got %lld bytes %s than expected",
+                mbarrier->offset, mbarrier->init->line, (long long)(mbarrier->tx < 0 ? -mbarrier->tx : mbarrier->tx),
+                mbarrier->tx < 0 ? "more" : "less");
+        else if (mbarrier->load && mbarrier->seen <= mbarrier->load_phase)
+            emu_find(&cta->warps[0], mbarrier->load, -1, EMU_BARRIER_MISUSE,
+                     "the block has ended and nothing waited for this copy: a wait for the mbarrier at offset %u is "
+                     "missing before the end",
+                     mbarrier->offset);
+    }
 }
 
 void emu_cta_sync_free(struct emu_cta *cta)
@@ -492,6 +577,7 @@ void emu_cta_sync_free(struct emu_cta *cta)
         emu_clocks_release(sync->named[i].arriving);
     memset(sync->named, 0, sizeof(sync->named));
     sync->mbarrier_count = 0;
+    sync->mbarrier_low = sync->mbarrier_end = 0;
     sync->load_agents = 0;
     memset(sync->load_epochs, 0, sizeof(sync->load_epochs));
 }

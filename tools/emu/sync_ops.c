@@ -28,12 +28,12 @@ static bool has_operand(const struct emu_instr *instr, int at)
     return at < instr->operand_count && instr->operands[at].kind != EMU_OP_NONE;
 }
 
-static bool barrier_operands(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask, int first,
-                             uint32_t *number, uint32_t *threads)
+static bool barrier_operands(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask,
+                             const struct emu_operand *which, const struct emu_operand *count, uint32_t *number,
+                             uint32_t *threads)
 {
-    *number = uniform32(warp, &instr->operands[first], mask);
-    *threads = has_operand(instr, first + 1) ? uniform32(warp, &instr->operands[first + 1], mask)
-                                             : (uint32_t)warp->cta->warp_count * EMU_LANES;
+    *number = uniform32(warp, which, mask);
+    *threads = count ? uniform32(warp, count, mask) : (uint32_t)warp->cta->warp_count * EMU_LANES;
     if (*number < EMU_NAMED_BARRIERS && *threads != 0 && *threads % EMU_LANES == 0)
         return true;
     emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE,
@@ -47,38 +47,37 @@ static enum emu_action exec_bar(struct emu_warp *warp, const struct emu_instr *i
     uint32_t number, threads;
     if (instr->facts.aligned && !emu_lanes_are_here(warp, mask, warp->live))
         return EMU_BLOCKED;
-    if (!barrier_operands(warp, instr, mask, 0, &number, &threads))
+    const struct emu_operand *count = has_operand(instr, 1) ? &instr->operands[1] : NULL;
+    if (!barrier_operands(warp, instr, mask, &instr->operands[0], count, &number, &threads))
         return EMU_FAULT;
     return emu_named_barrier_arrive(warp, instr, mask, number, threads, instr->facts.mode != BAR_ARRIVE, 0);
 }
 
-static void store_red(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask, uint32_t threads)
+static void store_red(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
-    const uint32_t popc = warp->sync->red_result;
+    const int lane = __builtin_ctz(mask);
     if (instr->facts.mode == BAR_POPC) {
-        uint32_t values[EMU_LANES];
-        for (int lane = 0; lane < EMU_LANES; lane++)
-            values[lane] = popc;
-        emu_store32(warp, &instr->operands[0], values, mask);
+        emu_store32(warp, &instr->operands[0], warp->sync->red_true, mask);
         return;
     }
-    const bool value = instr->facts.mode == BAR_AND ? popc == threads : popc != 0;
+    const bool value =
+        instr->facts.mode == BAR_AND ? warp->sync->red_false[lane] == 0 : warp->sync->red_true[lane] != 0;
     emu_store_pred(warp, &instr->operands[0], value ? EMU_ALL_LANES : 0, mask);
 }
 
 static enum emu_action exec_bar_red(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
-    uint32_t number, threads = (uint32_t)warp->cta->warp_count * EMU_LANES;
+    uint32_t number, threads;
     const int last = instr->operand_count - 1;
     if (instr->facts.aligned && !emu_lanes_are_here(warp, mask, warp->live))
         return EMU_BLOCKED;
-    number = uniform32(warp, &instr->operands[1], mask);
-    if (last == 3)
-        threads = uniform32(warp, &instr->operands[2], mask);
+    if (!barrier_operands(warp, instr, mask, &instr->operands[1], last == 3 ? &instr->operands[2] : NULL, &number,
+                          &threads))
+        return EMU_FAULT;
     const uint32_t predicate = emu_source_pred(warp, &instr->operands[last]);
     const enum emu_action action = emu_named_barrier_arrive(warp, instr, mask, number, threads, true, predicate);
     if (action == EMU_NEXT)
-        store_red(warp, instr, mask, threads);
+        store_red(warp, instr, mask);
     return action;
 }
 
@@ -88,6 +87,10 @@ static bool bind_bar(const struct emu_bind *bind)
     bind->instr->facts.mode = has(bind, "arrive") ? BAR_ARRIVE : BAR_SYNC;
     /* bar is barrier.aligned */
     bind->instr->facts.aligned = has(bind, "aligned") || strncmp(bind->instr->text, "bar.", 4) == 0;
+    if (bind->instr->facts.mode == BAR_ARRIVE && bind->instr->operand_count < 2) {
+        strcpy(bind->why, "an arrival needs a thread count (ISA 9.7.13.1)");
+        return false;
+    }
     return true;
 }
 
@@ -95,11 +98,28 @@ static bool bind_bar_red(const struct emu_bind *bind)
 {
     bind_bar(bind);
     bind->instr->exec = exec_bar_red;
+    bind->instr->facts.wide = true; /* a reduction: emu_named_barrier_arrive */
     bind->instr->facts.mode = has(bind, "popc") ? BAR_POPC : (has(bind, "and") ? BAR_AND : BAR_OR);
     return true;
 }
 
 /* ---- bar.warp.sync: 9.7.13.2 ---- */
+
+static enum emu_action exec_warp_sync(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask);
+
+/* Lanes that wait in a bar.warp.sync with the same mask: it need not be the same instruction (ISA 9.7.13.2). */
+static uint32_t waiting_elsewhere(const struct emu_warp *warp, uint32_t wanted)
+{
+    uint32_t lanes = 0;
+    for (int g = 1; g < warp->group_count; g++) {
+        const struct emu_group *group = &warp->groups[g];
+        if (group->blocked && group->wait.kind == EMU_WAIT_LANES && (group->wait.what & ~wanted) == 0 &&
+            group->wait.what == (wanted & warp->live) &&
+            warp->cta->launch->kernel->instrs[group->pc].exec == exec_warp_sync)
+            lanes |= group->mask;
+    }
+    return lanes & wanted;
+}
 
 static enum emu_action exec_warp_sync(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
 {
@@ -107,7 +127,19 @@ static enum emu_action exec_warp_sync(struct emu_warp *warp, const struct emu_in
     if (mask & ~wanted)
         return emu_fault(warp, instr, __builtin_ctz(mask & ~wanted), EMU_DIVERGENT,
                          "lanes 0x%08x execute this, the member mask is 0x%08x", mask, wanted);
-    return emu_lanes_are_here(warp, mask, wanted) ? EMU_NEXT : EMU_BLOCKED;
+    if ((mask & ~warp->sync->warp_sync_done) == 0) {
+        warp->sync->warp_sync_done &= ~mask;
+        return EMU_NEXT;
+    }
+    const uint32_t elsewhere = waiting_elsewhere(warp, wanted);
+    if (!emu_lanes_are_here(warp, mask | elsewhere, wanted)) {
+        warp->wait.mask = mask;
+        return EMU_BLOCKED;
+    }
+    warp->sync->warp_sync_done |= elsewhere;
+    if (elsewhere)
+        emu_wake(warp->cta->cluster, EMU_WAIT_LANES);
+    return EMU_NEXT;
 }
 
 static bool bind_warp_sync(const struct emu_bind *bind)
