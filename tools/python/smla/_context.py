@@ -76,6 +76,7 @@ class Context:
         self.device = device
         self._lock = threading.Lock()
         self._kernels: Dict[Description, Kernel] = {}
+        self._support: Dict[Description, Support] = {}
         self._handle = ctypes.c_void_p()
         desc = _native.ContextDesc(flags=_native.CONTEXT_PRIMARY, device=device, log=_log)
         errors.check(library(), library().smla_context_create(ctypes.byref(desc), ctypes.byref(self._handle)))
@@ -103,7 +104,11 @@ class Context:
         return {name: getattr(counters, name) for name, _ in counters._fields_ if name not in ("struct_size", "reserved")}
 
     def query_support(self, description: Description) -> Support:
-        return _query_support(self._handle, description)
+        """What smla would run; asked once, for the device does not change."""
+        support = self._support.get(description)
+        if support is None:
+            support = self._support[description] = _query_support(self._handle, description)
+        return support
 
 
 _lock = threading.Lock()

@@ -7,6 +7,7 @@ from ._tensor import Tensor
 from .errors import InvalidArgumentError
 
 Wanted = Union[bool, None, Any]
+_STREAM_LEGACY = 1  # CU_STREAM_LEGACY, another name of the NULL stream
 
 
 @contextlib.contextmanager
@@ -16,7 +17,8 @@ def _allocating_on(torch: Any, like: Tensor, stream: Optional[int]) -> Iterator[
     if stream is None or like.device is None or stream == torch.cuda.current_stream(like.device).cuda_stream:
         yield
         return
-    with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=like.owner.device)):
+    handle = 0 if stream == _STREAM_LEGACY else stream
+    with torch.cuda.stream(torch.cuda.ExternalStream(handle, device=like.owner.device)):
         yield
 
 
