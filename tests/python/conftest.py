@@ -1,4 +1,5 @@
 """Paths for the tests: the package from the tree, the library and the emulated device from SMLA_TEST_BUILD."""
+
 import os
 import pathlib
 import sys

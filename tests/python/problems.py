@@ -1,4 +1,5 @@
 """Problems for the tests: random tensors by a seed, as numpy arrays."""
+
 import dataclasses
 from typing import Dict, Optional
 
@@ -28,14 +29,28 @@ class Problem:
     attn_sink: Optional[np.ndarray] = None
 
     def inputs(self) -> Dict[str, np.ndarray]:
-        named = {"query": self.query, "kv": self.kv, "indices": self.indices, "topk_length": self.topk_length,
-                 "attn_sink": self.attn_sink}
+        named = {
+            "query": self.query,
+            "kv": self.kv,
+            "indices": self.indices,
+            "topk_length": self.topk_length,
+            "attn_sink": self.attn_sink,
+        }
         return {name: value for name, value in named.items() if value is not None}
 
 
-def make(s_q: int, s_kv: int, topk: int, lengths: bool = False, sinks: bool = False, seed: int = 0, invalid: float = 0.05,
-         heads: int = 64) -> Problem:
-    """Distinct keys while there are some, -1 and numbers past the end among them; lengths from 0 to topk, 0 in the list."""
+def make(
+    s_q: int,
+    s_kv: int,
+    topk: int,
+    lengths: bool = False,
+    sinks: bool = False,
+    seed: int = 0,
+    invalid: float = 0.05,
+    heads: int = 64,
+) -> Problem:
+    """Distinct keys while there are some, -1 and numbers past the end among them; lengths from 0 to topk, 0 in the
+    list."""
     random = np.random.default_rng(seed)
     query = to_bf16(random.standard_normal((s_q, heads, 512)))
     kv = to_bf16(random.standard_normal((s_kv, 512)))

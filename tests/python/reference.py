@@ -1,4 +1,5 @@
 """Sparse attention in float64, and the bounds of a right result, in numpy."""
+
 import dataclasses
 from typing import Optional, Tuple
 
@@ -28,8 +29,9 @@ class Expected:
     logit_abs: np.ndarray  # |scale| sum |q k| of the row's largest key
 
 
-def attend(query: np.ndarray, rows: np.ndarray, valid: np.ndarray, scale: float, sink: Optional[np.ndarray],
-           d_v: int = 512) -> Expected:
+def attend(
+    query: np.ndarray, rows: np.ndarray, valid: np.ndarray, scale: float, sink: Optional[np.ndarray], d_v: int = 512
+) -> Expected:
     """query [s_q, h, d], rows [s_q, k, d] float64, valid [s_q, k]; scale as the float32 that the kernel gets."""
     scale = float(np.float32(scale))
     rows = np.where(valid[:, :, None], rows, 0.0)
@@ -38,8 +40,11 @@ def attend(query: np.ndarray, rows: np.ndarray, valid: np.ndarray, scale: float,
         sums = abs(scale) * np.einsum("qhd,qkd->qhk", np.abs(query), np.abs(rows))
         logits = np.where(valid[:, None, :], logits, -np.inf)
         if logits.shape[2] == 0:
-            logits, sums, rows = (np.full(logits.shape[:2] + (1,), -np.inf), np.zeros(logits.shape[:2] + (1,)),
-                                  np.zeros((rows.shape[0], 1, rows.shape[2])))
+            logits, sums, rows = (
+                np.full(logits.shape[:2] + (1,), -np.inf),
+                np.zeros(logits.shape[:2] + (1,)),
+                np.zeros((rows.shape[0], 1, rows.shape[2])),
+            )
         top = logits.max(axis=2)
         weights = np.exp(logits - np.where(np.isneginf(top), 0.0, top)[:, :, None])
         total = weights.sum(axis=2)
@@ -51,8 +56,14 @@ def attend(query: np.ndarray, rows: np.ndarray, valid: np.ndarray, scale: float,
     return Expected(p @ values, lse, top, p @ np.abs(values), logit_abs)
 
 
-def prefill(query: np.ndarray, kv: np.ndarray, indices: np.ndarray, scale: float, sink: Optional[np.ndarray] = None,
-            length: Optional[np.ndarray] = None) -> Expected:
+def prefill(
+    query: np.ndarray,
+    kv: np.ndarray,
+    indices: np.ndarray,
+    scale: float,
+    sink: Optional[np.ndarray] = None,
+    length: Optional[np.ndarray] = None,
+) -> Expected:
     """The call on bits of bf16: query [s_q, h, d], kv [s_kv, d], indices [s_q, topk]."""
     valid = (indices >= 0) & (indices < len(kv))
     if length is not None:
@@ -83,8 +94,9 @@ def check_out(out: np.ndarray, expected: Expected) -> float:
     return worst
 
 
-def check_row_values(got: np.ndarray, wanted: np.ndarray, expected: Expected, units: float = 2.01,
-                     factor: float = 1.0) -> None:
+def check_row_values(
+    got: np.ndarray, wanted: np.ndarray, expected: Expected, units: float = 2.01, factor: float = 1.0
+) -> None:
     """lse or max_logits (times `factor`, for another base): infinities equal, the rest within the bound."""
     got = np.asarray(got, np.float64).reshape(wanted.shape) * factor
     finite = np.isfinite(wanted)

@@ -1,4 +1,5 @@
 """DeepInfer's two entry points on smla: the adapter's contract item by item, decode over quantised caches."""
+
 import os
 import pathlib
 from typing import Any, Dict, Optional
@@ -29,20 +30,23 @@ def on_smla(monkeypatch: pytest.MonkeyPatch):
 def prefill(problem: problems.Problem, **changes: Any):
     options = dict(attn_sink=problem.attn_sink, index_length=problem.topk_length)
     options.update(changes)
-    return deepinfer.prefill_attn_varlen_sparse(problem.query, problem.kv[:, None, :], problem.indices, problem.sm_scale,
-                                                **options)
+    return deepinfer.prefill_attn_varlen_sparse(
+        problem.query, problem.kv[:, None, :], problem.indices, problem.sm_scale, **options
+    )
 
 
 def expected_of(problem: problems.Problem) -> reference.Expected:
-    return reference.prefill(problem.query, problem.kv, problem.indices, problem.sm_scale, problem.attn_sink,
-                             problem.topk_length)
+    return reference.prefill(
+        problem.query, problem.kv, problem.indices, problem.sm_scale, problem.attn_sink, problem.topk_length
+    )
 
 
 def test_arguments_pair_by_position(device: int) -> None:
     """(query, kv, index_topk, softmax_scale, attn_sink, index_length): each is used, and as what it is."""
     problem = problems.make(s_q=4, s_kv=80, topk=64, sinks=True, lengths=True)
-    out, lse = deepinfer.prefill_attn_varlen_sparse(problem.query, problem.kv[:, None], problem.indices, problem.sm_scale,
-                                                    problem.attn_sink, problem.topk_length)
+    out, lse = deepinfer.prefill_attn_varlen_sparse(
+        problem.query, problem.kv[:, None], problem.indices, problem.sm_scale, problem.attn_sink, problem.topk_length
+    )
     reference.check_out(out, expected_of(problem))
     problem.topk_length = None
     without_length = prefill(problem)
@@ -115,13 +119,20 @@ def test_lengths_are_clamped(device: int) -> None:
 
 def test_flashinfers_trace(device: int) -> None:
     problem = problems.make(s_q=4, s_kv=192, topk=640, sinks=True, lengths=True)
-    out = run(problem.query, problem.kv[:, None], problem.indices, problem.topk_length, problem.attn_sink,
-              np.float32(problem.sm_scale))
+    out = run(
+        problem.query,
+        problem.kv[:, None],
+        problem.indices,
+        problem.topk_length,
+        problem.attn_sink,
+        np.float32(problem.sm_scale),
+    )
     reference.check_out(out, expected_of(problem))
     assert not out[0].any()
 
 
-# Decode ----------------------------------------------------------------------------------------------------------------
+# Decode ----------------------------------------------------------------------------------------------------
+
 
 def load(name: str) -> Dict[str, Any]:
     """A golden vector: tensors as numpy, bf16 as bits, and the metadata."""
@@ -133,8 +144,10 @@ def load(name: str) -> Dict[str, Any]:
         pytest.skip(f"no {path}: SMLA_CASES names another folder")
     with safetensors.safe_open(str(path), "numpy") as file:
         metadata = file.metadata()
-    tensors = {key: value.view(np.uint16) if value.dtype.name == "bfloat16" else value
-               for key, value in load_file(str(path)).items()}
+    tensors = {
+        key: value.view(np.uint16) if value.dtype.name == "bfloat16" else value
+        for key, value in load_file(str(path)).items()
+    }
     return {**tensors, **metadata}
 
 
@@ -157,8 +170,13 @@ def expected_of_case(case: Dict[str, Any]) -> reference.Expected:
     b, s_q, h, d = case["Q"].shape
     scopes = [read_scope(case, prefix, (b * s_q,)) for prefix in ("", "extra_") if f"{prefix}KV" in case]
     rows, valid = (np.concatenate([scope[i] for scope in scopes], axis=1) for i in range(2))
-    return reference.attend(reference.from_bf16(case["Q"]).reshape(b * s_q, h, d), rows, valid, float(case["sm_scale"][0]),
-                            case.get("attn_sink"))
+    return reference.attend(
+        reference.from_bf16(case["Q"]).reshape(b * s_q, h, d),
+        rows,
+        valid,
+        float(case["sm_scale"][0]),
+        case.get("attn_sink"),
+    )
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -174,12 +192,20 @@ def test_golden_caches_are_read_as_their_reference_does(name: str) -> None:
 
 
 def decode(case: Dict[str, Any], **changes: Any):
-    options = dict(kv_format=case["kv_format"], page_size=int(case["page_size"][0]), length=case.get("topk_length"),
-                   attn_sink=case.get("attn_sink"))
+    options = dict(
+        kv_format=case["kv_format"],
+        page_size=int(case["page_size"][0]),
+        length=case.get("topk_length"),
+        attn_sink=case.get("attn_sink"),
+    )
     if "extra_KV" in case:
-        options.update(extra_kv_cache=case["extra_KV"], extra_indices=case["extra_indices"],
-                       extra_kv_format=case["extra_kv_format"], extra_page_size=int(case["extra_page_size"][0]),
-                       extra_length=case.get("extra_topk_length"))
+        options.update(
+            extra_kv_cache=case["extra_KV"],
+            extra_indices=case["extra_indices"],
+            extra_kv_format=case["extra_kv_format"],
+            extra_page_size=int(case["extra_page_size"][0]),
+            extra_length=case.get("extra_topk_length"),
+        )
     options.update(changes)
     return deepinfer.decode_attn_sparse(case["Q"], case["KV"], case["indices"], float(case["sm_scale"][0]), **options)
 
@@ -201,17 +227,31 @@ def test_golden_decode(device: int, name: str) -> None:
     assert result[0].shape == case["Q"].shape and result[1].shape == case["Q"].shape[:3]
     check_decode(result, expected_of_case(case))
     wanted = before["O_ref"].reshape(-1, heads, 512)
-    assert np.abs(reference.from_bf16(result[0]).reshape(-1, 64, 512)[:, :heads] - wanted).max() < 2e-2 * np.abs(wanted).max()
+    assert (
+        np.abs(reference.from_bf16(result[0]).reshape(-1, 64, 512)[:, :heads] - wanted).max()
+        < 2e-2 * np.abs(wanted).max()
+    )
     for key, value in before.items():
         assert np.array_equal(value, case[key], equal_nan=value.dtype.kind == "f"), f"{key} was changed"
 
 
-def make_case(layout: str, extra: Optional[str] = None, batch: int = 2, s_q: int = 1, pages: int = 3, page_size: int = 32,
-              topk: int = 64, seed: int = 0) -> Dict[str, Any]:
+def make_case(
+    layout: str,
+    extra: Optional[str] = None,
+    batch: int = 2,
+    s_q: int = 1,
+    pages: int = 3,
+    page_size: int = 32,
+    topk: int = 64,
+    seed: int = 0,
+) -> Dict[str, Any]:
     random = np.random.default_rng(seed)
     case: Dict[str, Any] = {
-        "Q": reference.to_bf16(random.standard_normal((batch, s_q, 64, 512))), "sm_scale": np.array([512**-0.5], np.float32),
-        "attn_sink": random.standard_normal(64).astype(np.float32), "kv_format": layout}
+        "Q": reference.to_bf16(random.standard_normal((batch, s_q, 64, 512))),
+        "sm_scale": np.array([512**-0.5], np.float32),
+        "attn_sink": random.standard_normal(64).astype(np.float32),
+        "kv_format": layout,
+    }
     for prefix, name in (("", layout), ("extra_", extra)):
         if name is None:
             continue
@@ -228,9 +268,17 @@ def make_case(layout: str, extra: Optional[str] = None, batch: int = 2, s_q: int
     return case
 
 
-@pytest.mark.parametrize("layout, extra, s_q, batch", [
-    ("v4", "v4", 1, 2), ("v41", None, 1, 3), ("v41_planar", None, 2, 2), ("v41_fp4", None, 1, 1), ("v32_norope", None, 1, 2),
-    ("v41", "v41_fp4_planar", 2, 1)])
+@pytest.mark.parametrize(
+    "layout, extra, s_q, batch",
+    [
+        ("v4", "v4", 1, 2),
+        ("v41", None, 1, 3),
+        ("v41_planar", None, 2, 2),
+        ("v41_fp4", None, 1, 1),
+        ("v32_norope", None, 1, 2),
+        ("v41", "v41_fp4_planar", 2, 1),
+    ],
+)
 def test_decode_shapes(device: int, layout: str, extra: Optional[str], s_q: int, batch: int) -> None:
     case = make_case(layout, extra, batch=batch, s_q=s_q)
     check_decode(decode(case), expected_of_case(case))

@@ -1,4 +1,5 @@
 """Errors come as exceptions with the library's own sentence, or the package's where it sees more."""
+
 import os
 import subprocess
 import sys
@@ -41,25 +42,28 @@ def test_an_unsupported_shape_says_why(device: int) -> None:
         flash_mla_sparse_fwd(small().query, np.zeros((64, 2, 512), np.uint16), small().indices, 0.1)
 
 
-@pytest.mark.parametrize("changes, words", [
-    (dict(query=np.zeros((2, 64, 512), np.float32)), "query is .*f32: .*bf16 is needed"),
-    (dict(query=np.zeros((2, 64), np.uint16)), "query is"),
-    (dict(kv=np.zeros((64, 576), np.uint16)), r"kv is \[64, 576\]"),
-    (dict(indices=np.zeros((3, 64), np.int32)), r"indices is \[3, 64\]"),
-    (dict(indices=np.zeros((2, 64), np.int64)), "indices is .*i64.*i32 is needed"),
-    (dict(indices=np.zeros((2, 128), np.int32)[:, ::2]), "last dimension has stride 2"),
-    (dict(topk_length=np.zeros(3, np.int32)), "topk_length is"),
-    (dict(topk_length=np.zeros(2, np.int64)), "topk_length is .*i64"),
-    (dict(topk_length=np.zeros((2, 1), np.int32)), "topk_length is"),
-    (dict(attn_sink=np.zeros(64, np.float64)), "attn_sink is .*f64"),
-    (dict(attn_sink=np.zeros(128, np.float32)), "attn_sink is"),
-    (dict(sm_scale=float("nan")), "sm_scale is nan"),
-    (dict(out=np.zeros((2, 64, 256), np.uint16)), "out is"),
-    (dict(out=np.zeros((2, 64, 512), np.float32)), "out is .*f32"),
-    (dict(lse=np.zeros((64, 2), np.float32)), "lse is"),
-    (dict(query=[1, 2]), "query is a list"),
-    (dict(stream="0"), "stream is a str"),
-])
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (dict(query=np.zeros((2, 64, 512), np.float32)), "query is .*f32: .*bf16 is needed"),
+        (dict(query=np.zeros((2, 64), np.uint16)), "query is"),
+        (dict(kv=np.zeros((64, 576), np.uint16)), r"kv is \[64, 576\]"),
+        (dict(indices=np.zeros((3, 64), np.int32)), r"indices is \[3, 64\]"),
+        (dict(indices=np.zeros((2, 64), np.int64)), "indices is .*i64.*i32 is needed"),
+        (dict(indices=np.zeros((2, 128), np.int32)[:, ::2]), "last dimension has stride 2"),
+        (dict(topk_length=np.zeros(3, np.int32)), "topk_length is"),
+        (dict(topk_length=np.zeros(2, np.int64)), "topk_length is .*i64"),
+        (dict(topk_length=np.zeros((2, 1), np.int32)), "topk_length is"),
+        (dict(attn_sink=np.zeros(64, np.float64)), "attn_sink is .*f64"),
+        (dict(attn_sink=np.zeros(128, np.float32)), "attn_sink is"),
+        (dict(sm_scale=float("nan")), "sm_scale is nan"),
+        (dict(out=np.zeros((2, 64, 256), np.uint16)), "out is"),
+        (dict(out=np.zeros((2, 64, 512), np.float32)), "out is .*f32"),
+        (dict(lse=np.zeros((64, 2), np.float32)), "lse is"),
+        (dict(query=[1, 2]), "query is a list"),
+        (dict(stream="0"), "stream is a str"),
+    ],
+)
 def test_a_wrong_call_is_named(device: int, changes: dict, words: str) -> None:
     with pytest.raises(smla.InvalidArgumentError, match=words):
         prefill_with(**changes)
@@ -75,7 +79,9 @@ def test_a_read_only_output_is_refused(device: int) -> None:
 def test_the_librarys_own_sentence_and_untouched_outputs(device: int) -> None:
     wide = np.zeros((64, 515), np.uint16)
     out = np.full((2, 64, 512), 9, np.uint16)
-    with pytest.raises(smla.InvalidArgumentError, match="kv_stride_token 515: this kernel needs a multiple of 8") as caught:
+    with pytest.raises(
+        smla.InvalidArgumentError, match="kv_stride_token 515: this kernel needs a multiple of 8"
+    ) as caught:
         prefill_with(kv=wide[:, :512], out=out)
     assert caught.value.status == 1 and caught.value.native_code == 0 and (out == 9).all()
 
@@ -93,20 +99,26 @@ def _elsewhere(code: str, **variables: str) -> str:
 
 
 def test_a_missing_library_is_named() -> None:
-    said = _elsewhere("import smla\ntry: smla.prepare(64, 512)\nexcept smla.UnavailableError as e: print(e)",
-                      SMLA_LIBRARY="/nonexistent/libsmla.so")
+    said = _elsewhere(
+        "import smla\ntry: smla.prepare(64, 512)\nexcept smla.UnavailableError as e: print(e)",
+        SMLA_LIBRARY="/nonexistent/libsmla.so",
+    )
     assert "/nonexistent/libsmla.so" in said and "SMLA_LIBRARY" in said
 
 
 def test_a_missing_driver_is_named() -> None:
-    said = _elsewhere("import smla\ntry: smla.prepare(64, 512)\nexcept smla.UnavailableError as e: print(e)",
-                      SMLA_DRIVER="/nonexistent/libcuda.so.1")
+    said = _elsewhere(
+        "import smla\ntry: smla.prepare(64, 512)\nexcept smla.UnavailableError as e: print(e)",
+        SMLA_DRIVER="/nonexistent/libcuda.so.1",
+    )
     assert "/nonexistent/libcuda.so.1" in said
 
 
 def test_importing_needs_neither_torch_nor_numpy() -> None:
-    said = _elsewhere("import sys, smla, smla.deepinfer, smla.flash_mla, smla.flashinfer_trace, smla.kv_formats\n"
-                      "print([name for name in ('torch', 'numpy', 'ml_dtypes') if name in sys.modules])")
+    said = _elsewhere(
+        "import sys, smla, smla.deepinfer, smla.flash_mla, smla.flashinfer_trace, smla.kv_formats\n"
+        "print([name for name in ('torch', 'numpy', 'ml_dtypes') if name in sys.modules])"
+    )
     assert said.strip() == "[]"
 
 

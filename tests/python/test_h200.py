@@ -1,11 +1,12 @@
 """The Python package on a card, with torch: values at serving sizes, golden caches, streams, CUDA graphs, views.
 
 Not run by ctest: tests/python/h200/run runs it, and each test is skipped by name where there is no card."""
+
 import os
 import pathlib
 import sys
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 import pytest
 
@@ -47,20 +48,28 @@ def make(s_q: int, s_kv: int, topk: int, lengths: bool = False, sinks: bool = Fa
     count = min(topk, s_kv)
     for start in range(0, s_q, 256):
         scores = torch.rand(min(256, s_q - start), s_kv, device="cuda")
-        indices[start:start + 256, :count] = scores.topk(count, dim=1).indices.to(torch.int32)
+        indices[start : start + 256, :count] = scores.topk(count, dim=1).indices.to(torch.int32)
     indices[torch.rand(indices.shape, device="cuda") < 0.03] = -1
     indices[torch.rand(indices.shape, device="cuda") < 0.02] = s_kv
     length = torch.randint(0, topk + 1, (s_q,), dtype=torch.int32, device="cuda") if lengths else None
     sink = torch.randn(64, device="cuda") if sinks else None
     if sinks:
         sink[3], sink[7] = float("inf"), float("-inf")
-    return dict(q=torch.randn(s_q, 64, 512, device="cuda").bfloat16(), kv=torch.randn(s_kv, 1, 512, device="cuda").bfloat16(),
-                indices=indices[:, None], sm_scale=SCALE, attn_sink=sink, topk_length=length)
+    return dict(
+        q=torch.randn(s_q, 64, 512, device="cuda").bfloat16(),
+        kv=torch.randn(s_kv, 1, 512, device="cuda").bfloat16(),
+        indices=indices[:, None],
+        sm_scale=SCALE,
+        attn_sink=sink,
+        topk_length=length,
+    )
 
 
 def expected_of(a: Dict[str, Any], queries: slice = slice(None)) -> attention64.Expected:
     length = None if a["topk_length"] is None else a["topk_length"][queries]
-    return attention64.prefill(a["q"][queries], a["kv"][:, 0], a["indices"][queries, 0], a["sm_scale"], a["attn_sink"], length)
+    return attention64.prefill(
+        a["q"][queries], a["kv"][:, 0], a["indices"][queries, 0], a["sm_scale"], a["attn_sink"], length
+    )
 
 
 def check(a: Dict[str, Any], result: tuple) -> Dict[str, float]:
@@ -88,8 +97,9 @@ def test_flashinfers_trace(m: int, n: int) -> None:
     if n > 1e5:
         a["kv"] = torch.randn(n, 1, 512, device="cuda", dtype=torch.bfloat16)
         a["indices"] = torch.randint(0, n, (m, 1, 640), dtype=torch.int32, device="cuda")
-    out = flashinfer_trace.run(a["q"], a["kv"][:, 0], a["indices"][:, 0], a["topk_length"], a["attn_sink"],
-                               torch.tensor(SCALE, device="cuda"))
+    out = flashinfer_trace.run(
+        a["q"], a["kv"][:, 0], a["indices"][:, 0], a["topk_length"], a["attn_sink"], torch.tensor(SCALE, device="cuda")
+    )
     attention64.check(attention64.measure(expected_of(a), out))
     assert not out[a["topk_length"] == 0].any() and torch.isfinite(out).all()
 
@@ -102,10 +112,24 @@ def test_second_implementation_on_the_card() -> None:
     a = make(64, 4096, 640, sinks=True, lengths=True)
     out = torch.empty(64, 64, 512, device="cuda")
     lse = torch.empty(64, 64, device="cuda")
-    args = _native.PrefillArgs(s_q=64, s_kv=4096, topk=640, sm_scale=SCALE, out=out.data_ptr(), lse=lse.data_ptr(),
-                               **{ours: a[theirs].data_ptr() for ours, theirs in
-                                  (("query", "q"), ("kv", "kv"), ("indices", "indices"), ("topk_length", "topk_length"),
-                                   ("attn_sink", "attn_sink"))})
+    args = _native.PrefillArgs(
+        s_q=64,
+        s_kv=4096,
+        topk=640,
+        sm_scale=SCALE,
+        out=out.data_ptr(),
+        lse=lse.data_ptr(),
+        **{
+            ours: a[theirs].data_ptr()
+            for ours, theirs in (
+                ("query", "q"),
+                ("kv", "kv"),
+                ("indices", "indices"),
+                ("topk_length", "topk_length"),
+                ("attn_sink", "attn_sink"),
+            )
+        },
+    )
     context(0).kernel(Description(64, 512, op=_native.OP_PREFILL_REFERENCE)).prefill(args, 0)
     ours = flash_mla_sparse_fwd(**a)
     step = torch.exp2(torch.floor(torch.log2(out.abs().amax(dim=2).clamp_min(2.0**-126))) - 7)
@@ -132,24 +156,46 @@ def test_golden_decode(name: str) -> None:
     sink = torch.nn.functional.pad(case["attn_sink"], (0, 64 - heads), value=float("-inf"))
     options: Dict[str, Any] = {}
     if "extra_KV" in case:
-        options = dict(extra_kv_cache=case["extra_KV"], extra_indices=case["extra_indices"],
-                       extra_kv_format=case["extra_kv_format"], extra_page_size=int(case["extra_page_size"]),
-                       extra_length=case.get("extra_topk_length"))
+        options = dict(
+            extra_kv_cache=case["extra_KV"],
+            extra_indices=case["extra_indices"],
+            extra_kv_format=case["extra_kv_format"],
+            extra_page_size=int(case["extra_page_size"]),
+            extra_length=case.get("extra_topk_length"),
+        )
     scale = float(case["sm_scale"])
-    out, lse = deepinfer.decode_attn_sparse(query, case["KV"], case["indices"], scale, kv_format=case["kv_format"],
-                                            page_size=int(case["page_size"]), length=case.get("topk_length"),
-                                            attn_sink=sink, **options)
+    out, lse = deepinfer.decode_attn_sparse(
+        query,
+        case["KV"],
+        case["indices"],
+        scale,
+        kv_format=case["kv_format"],
+        page_size=int(case["page_size"]),
+        length=case.get("topk_length"),
+        attn_sink=sink,
+        **options,
+    )
     rows, valid = [], []
     for prefix in ("", "extra_"):
         if f"{prefix}KV" in case:
             indices = case[f"{prefix}indices"]
-            rows.append(kv_formats.gather(case[f"{prefix}KV"], indices, case[f"{prefix}kv_format"],
-                                          int(case[f"{prefix}page_size"])))
+            rows.append(
+                kv_formats.gather(
+                    case[f"{prefix}KV"], indices, case[f"{prefix}kv_format"], int(case[f"{prefix}page_size"])
+                )
+            )
             valid.append(indices >= 0)
             if f"{prefix}topk_length" in case:
-                valid[-1] &= torch.arange(indices.shape[-1], device="cuda") < case[f"{prefix}topk_length"].reshape(-1, 1, 1)
-    expected = attention64.attend(query.reshape(-1, 64, d), torch.cat(rows, dim=2).reshape(b * s_q, -1, d),
-                                  torch.cat(valid, dim=2).reshape(b * s_q, -1), scale, sink)
+                valid[-1] &= torch.arange(indices.shape[-1], device="cuda") < case[f"{prefix}topk_length"].reshape(
+                    -1, 1, 1
+                )
+    expected = attention64.attend(
+        query.reshape(-1, 64, d),
+        torch.cat(rows, dim=2).reshape(b * s_q, -1, d),
+        torch.cat(valid, dim=2).reshape(b * s_q, -1),
+        scale,
+        sink,
+    )
     measured = attention64.measure(expected, out, lse, lse_factor=attention64.LN2, lse_units=8.01)
     print(f"\n{name}: {measured}")
     attention64.check(measured)
@@ -185,7 +231,9 @@ def test_streams(kind: str) -> None:
         if kind in ("null", "current"):
             out = flash_mla_sparse_fwd(**{**a, "q": late})[0]
     if kind in ("argument", "number"):
-        out = smla.prefill(late, a["kv"], a["indices"], SCALE, stream=stream if kind == "argument" else stream.cuda_stream)[0]
+        out = smla.prefill(
+            late, a["kv"], a["indices"], SCALE, stream=stream if kind == "argument" else stream.cuda_stream
+        )[0]
     stream.synchronize()
     assert torch.equal(out, wanted)
 
@@ -214,8 +262,18 @@ def test_cuda_graph_of_both_entries() -> None:
     slots = torch.randint(-1, 512, (64, 1, 128), dtype=torch.int32, device="cuda")
 
     def both() -> tuple:
-        return (*flash_mla_sparse_fwd(**a), *deepinfer.decode_attn_sparse(
-            a["q"][:, None], cache, slots, SCALE, kv_format="v41", page_size=64, length=a["topk_length"].clamp_max(128)))
+        return (
+            *flash_mla_sparse_fwd(**a),
+            *deepinfer.decode_attn_sparse(
+                a["q"][:, None],
+                cache,
+                slots,
+                SCALE,
+                kv_format="v41",
+                page_size=64,
+                length=a["topk_length"].clamp_max(128),
+            ),
+        )
 
     both()
     torch.cuda.synchronize()
@@ -244,8 +302,15 @@ def test_views_as_inputs_and_outputs() -> None:
     rows[:, 1:, 8:] = a["kv"]
     lists = torch.zeros(50, 1, 131, dtype=torch.int32, device="cuda")
     lists[:, :, 3:] = a["indices"]
-    got = flash_mla_sparse_fwd(wide[:, 1:65, :512], rows[:, 1:, 8:], lists[:, :, 3:], SCALE, attn_sink=a["attn_sink"],
-                               topk_length=a["topk_length"], out=view)
+    got = flash_mla_sparse_fwd(
+        wide[:, 1:65, :512],
+        rows[:, 1:, 8:],
+        lists[:, :, 3:],
+        SCALE,
+        attn_sink=a["attn_sink"],
+        topk_length=a["topk_length"],
+        out=view,
+    )
     assert got[0] is view
     for x, y in zip(got, wanted):
         assert torch.equal(x, y)

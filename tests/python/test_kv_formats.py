@@ -1,4 +1,5 @@
 """The quantised caches: golden vectors, every code, writers against the definition, layouts."""
+
 import numpy as np
 import pytest
 
@@ -11,8 +12,9 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 
 def test_e4m3_is_ml_dtypes() -> None:
     codes = np.arange(256, dtype=np.uint8)
-    assert np.array_equal(np.array(e4m3_table(), np.float32), codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32),
-                          equal_nan=True)
+    assert np.array_equal(
+        np.array(e4m3_table(), np.float32), codes.view(ml_dtypes.float8_e4m3fn).astype(np.float32), equal_nan=True
+    )
     values = np.random.default_rng(0).uniform(-448, 448, 200000).astype(np.float32)
     values[:1000] *= np.float32(2.0**-12)
     table = np.sort(np.array(e4m3_table(), np.float32)[:127])
@@ -60,16 +62,25 @@ def test_written_tokens_are_read_back(layout: str, page_size: int, align: int) -
     step = amax / 16 if row.values == "e4m3" else amax / 4
     floor = 448e-4 / 16 if row.scale != "e4m3" else 6 * 2.0**-9
     assert (np.abs(got[:, body] - wanted[:, body]) <= np.maximum(step, floor)).all()
-    assert np.array_equal(got[:, row.elements:], wanted[:, row.elements:])
+    assert np.array_equal(got[:, row.elements :], wanted[:, row.elements :])
     touched = int((cache != 0x7F).sum())
     assert touched <= 7 * row.token_bytes
     twice = kv_formats.gather(cache, slots.reshape(7, 1), layout, page_size)
     assert twice.shape == (7, 1, row.d_qk)
 
 
-@pytest.mark.parametrize("layout, offsets", [
-    ("v32", (0, 512, 528)), ("v32_norope", (0, 512, None)), ("v4", (0, 64 * 576, 448)), ("v41", (0, 512, None)),
-    ("v41_planar", (0, 64 * 512, None)), ("v41_fp4", (0, 256, None)), ("v41_fp4_planar", (0, 64 * 256, None))])
+@pytest.mark.parametrize(
+    "layout, offsets",
+    [
+        ("v32", (0, 512, 528)),
+        ("v32_norope", (0, 512, None)),
+        ("v4", (0, 64 * 576, 448)),
+        ("v41", (0, 512, None)),
+        ("v41_planar", (0, 64 * 512, None)),
+        ("v41_fp4", (0, 256, None)),
+        ("v41_fp4_planar", (0, 64 * 256, None)),
+    ],
+)
 def test_where_things_lie(layout: str, offsets: tuple) -> None:
     """Token 0 of a page of 64: its values, scales and tail at the bytes that interface.md gives."""
     row = kv_formats.kv_format(layout)
@@ -78,7 +89,15 @@ def test_where_things_lie(layout: str, offsets: tuple) -> None:
     assert view.scales.__array_interface__["data"][0] - base == offsets[1]
     if offsets[2] is not None:
         assert view.tail.__array_interface__["data"][0] - base == offsets[2]
-    sizes = {"v32": 656, "v32_norope": 528, "v4": 584, "v41": 528, "v41_planar": 528, "v41_fp4": 288, "v41_fp4_planar": 288}
+    sizes = {
+        "v32": 656,
+        "v32_norope": 528,
+        "v4": 584,
+        "v41": 528,
+        "v41_planar": 528,
+        "v41_fp4": 288,
+        "v41_fp4_planar": 288,
+    }
     assert row.token_bytes == sizes[layout]
 
 
@@ -91,7 +110,7 @@ def test_scales_are_the_writers(layout: str) -> None:
     cache = kv_formats.empty_cache(np.empty(0), 1, 50, layout)
     kv_formats.write(cache, np.arange(50), rows, layout, 50)
     view = kv_formats.open_cache(cache, layout, 50)
-    amax = np.abs(reference.from_bf16(rows)[:, :row.elements].reshape(50, row.groups, row.group)).max(axis=2)
+    amax = np.abs(reference.from_bf16(rows)[:, : row.elements].reshape(50, row.groups, row.group)).max(axis=2)
     if row.scale == "e4m3":
         wanted = np.clip(amax / 6, 2.0**-9, 448).astype(np.float32).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
     else:
@@ -107,7 +126,7 @@ def test_a_nan_stays_in_its_group(layout: str) -> None:
     cache = kv_formats.empty_cache(np.empty(0), 1, 2, layout)
     kv_formats.write(cache, np.array([1]), rows, layout, 2)
     got = reference.from_bf16(kv_formats.gather(cache, np.array([1]), layout, 2))[0]
-    assert np.isnan(got[:row.group]).all() and np.isfinite(got[row.group:]).all()
+    assert np.isnan(got[: row.group]).all() and np.isfinite(got[row.group :]).all()
 
 
 def test_arbitrary_float_scales_are_read() -> None:
@@ -130,14 +149,17 @@ def test_shapes_of_flash_mla_and_page_strides() -> None:
     assert not padded[:, 1168:].any() and row.page_bytes(2) == 1168
 
 
-@pytest.mark.parametrize("cache, layout, page_size, words", [
-    (np.zeros((2, 100), np.uint8), "v41", 64, "a page has 100 bytes"),
-    (np.zeros((2, 100), np.uint8), "v5", 64, "one of v32"),
-    (np.zeros((2, 100), np.uint8), "v41", None, "page_size None"),
-    (np.zeros((2, 64, 1, 584), np.uint8), "v41", None, r"\[pages, page_size, 1, 528\]"),
-    (np.zeros((2, 64, 1, 528), np.uint8), "v41", 32, "page_size 32"),
-    (np.zeros((2, 64, 1, 528), np.float32), "v41", None, "bytes are needed"),
-])
+@pytest.mark.parametrize(
+    "cache, layout, page_size, words",
+    [
+        (np.zeros((2, 100), np.uint8), "v41", 64, "a page has 100 bytes"),
+        (np.zeros((2, 100), np.uint8), "v5", 64, "one of v32"),
+        (np.zeros((2, 100), np.uint8), "v41", None, "page_size None"),
+        (np.zeros((2, 64, 1, 584), np.uint8), "v41", None, r"\[pages, page_size, 1, 528\]"),
+        (np.zeros((2, 64, 1, 528), np.uint8), "v41", 32, "page_size 32"),
+        (np.zeros((2, 64, 1, 528), np.float32), "v41", None, "bytes are needed"),
+    ],
+)
 def test_what_does_not_fit_is_named(cache: np.ndarray, layout: str, page_size: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         kv_formats.gather(cache, np.array([0]), layout, page_size)

@@ -1,4 +1,5 @@
 """The structs and constants by hand in smla._native are those of smla.h: a small C program says."""
+
 import ctypes
 import os
 import pathlib
@@ -17,8 +18,9 @@ def _program() -> str:
     for name, kind in _native.STRUCTS.items():
         lines.append(f'    printf("{name} %zu\\n", sizeof({name}));')
         for field, _ in kind._fields_:
-            lines.append(f'    printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), '
-                         f'sizeof((({name} *)0)->{field}));')
+            lines.append(
+                f'    printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));'
+            )
     for name in _native.CONSTANTS:
         lines.append(f'    printf("{name} %ld\\n", (long){name});')
     return "\n".join(lines + ["    return 0;", "}", ""])
@@ -28,7 +30,9 @@ def _ours() -> str:
     lines = []
     for name, kind in _native.STRUCTS.items():
         lines.append(f"{name} {ctypes.sizeof(kind)}")
-        lines += [f"{name}.{field} {getattr(kind, field).offset} {getattr(kind, field).size}" for field, _ in kind._fields_]
+        lines += [
+            f"{name}.{field} {getattr(kind, field).offset} {getattr(kind, field).size}" for field, _ in kind._fields_
+        ]
     return "\n".join(lines + [f"{name} {value}" for name, value in _native.CONSTANTS.items()] + [""])
 
 

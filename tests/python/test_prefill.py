@@ -1,4 +1,5 @@
 """smla.prefill and smla.flash_mla on the emulated device: values, options, strides, inputs."""
+
 import threading
 
 import numpy as np
@@ -13,8 +14,9 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 
 
 def expected_of(problem: problems.Problem) -> reference.Expected:
-    return reference.prefill(problem.query, problem.kv, problem.indices, problem.sm_scale, problem.attn_sink,
-                             problem.topk_length)
+    return reference.prefill(
+        problem.query, problem.kv, problem.indices, problem.sm_scale, problem.attn_sink, problem.topk_length
+    )
 
 
 def call(problem: problems.Problem, **options: object):
@@ -25,8 +27,14 @@ def call(problem: problems.Problem, **options: object):
 def test_seven_shapes_against_float64(device: int, name: str) -> None:
     problem = problems.make(**problems.SHAPES[name])
     before = {key: value.copy() for key, value in problem.inputs().items()}
-    result = flash_mla_sparse_fwd(problem.query, problem.kv[:, None, :], problem.indices[:, None, :], problem.sm_scale,
-                                  attn_sink=problem.attn_sink, topk_length=problem.topk_length)
+    result = flash_mla_sparse_fwd(
+        problem.query,
+        problem.kv[:, None, :],
+        problem.indices[:, None, :],
+        problem.sm_scale,
+        attn_sink=problem.attn_sink,
+        topk_length=problem.topk_length,
+    )
     reference.check(result, expected_of(problem))
     for key, value in problem.inputs().items():
         assert np.array_equal(before[key], value), f"{key} was changed"
@@ -58,15 +66,36 @@ def test_ml_dtypes_gives_ml_dtypes(device: int) -> None:
 
 def test_strided_inputs_and_outputs(device: int) -> None:
     problem = problems.make(s_q=3, s_kv=80, topk=64, sinks=True, lengths=True)
-    wide = {"query": np.zeros((3, 70, 520), np.uint16), "kv": np.zeros((80, 3, 520), np.uint16),
-            "indices": np.zeros((3, 99), np.int32), "topk_length": np.zeros((3, 2), np.int32)}
-    views = {"query": wide["query"][:, 2:66, 8:], "kv": wide["kv"][:, 1:2, :512], "indices": wide["indices"][:, 7:71],
-             "topk_length": wide["topk_length"][:, 1]}
+    wide = {
+        "query": np.zeros((3, 70, 520), np.uint16),
+        "kv": np.zeros((80, 3, 520), np.uint16),
+        "indices": np.zeros((3, 99), np.int32),
+        "topk_length": np.zeros((3, 2), np.int32),
+    }
+    views = {
+        "query": wide["query"][:, 2:66, 8:],
+        "kv": wide["kv"][:, 1:2, :512],
+        "indices": wide["indices"][:, 7:71],
+        "topk_length": wide["topk_length"][:, 1],
+    }
     for name, view in views.items():
         view[...] = problem.inputs()[name].reshape(view.shape)
-    out, lse, top = np.full((3, 2, 64, 512), 7, np.uint16), np.full((3, 66), 7, np.float32), np.full((3, 65), 7, np.float32)
-    result = smla.prefill(views["query"], views["kv"], views["indices"], problem.sm_scale, attn_sink=problem.attn_sink,
-                          topk_length=views["topk_length"], out=out[:, 1], lse=lse[:, 1:65], max_logits=top[:, :64])
+    out, lse, top = (
+        np.full((3, 2, 64, 512), 7, np.uint16),
+        np.full((3, 66), 7, np.float32),
+        np.full((3, 65), 7, np.float32),
+    )
+    result = smla.prefill(
+        views["query"],
+        views["kv"],
+        views["indices"],
+        problem.sm_scale,
+        attn_sink=problem.attn_sink,
+        topk_length=views["topk_length"],
+        out=out[:, 1],
+        lse=lse[:, 1:65],
+        max_logits=top[:, :64],
+    )
     assert result[0].base is out and result[2].base is lse
     reference.check(result, expected_of(problem))
     assert (out[:, 0] == 7).all() and (lse[:, 0] == 7).all() and (lse[:, 65] == 7).all() and (top[:, 64] == 7).all()

@@ -1,4 +1,5 @@
 """Which backend serves: every combination of variable and importable backends, for both entry points."""
+
 import itertools
 import logging
 import sys
@@ -20,8 +21,10 @@ def call(entry: str) -> object:
 
 
 def module_of(name: str) -> types.SimpleNamespace:
-    return types.SimpleNamespace(prefill_attn_varlen_sparse=lambda *a, **k: (name, "prefill", a, k),
-                                 decode_attn_sparse=lambda *a, **k: (name, "decode", a, k))
+    return types.SimpleNamespace(
+        prefill_attn_varlen_sparse=lambda *a, **k: (name, "prefill", a, k),
+        decode_attn_sparse=lambda *a, **k: (name, "decode", a, k),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,7 @@ def make_importable(names: List[str]) -> None:
             if name not in names:
                 raise ImportError(f"no module named {name}")
             return module_of(name)
+
         return load
 
     for name in NAMES:
@@ -54,8 +58,9 @@ SUBSETS = [list(names) for count in range(4) for names in itertools.combinations
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("variable", [None, "", "tilelang", "triton", "smla", "cuda"])
 @pytest.mark.parametrize("importable", SUBSETS, ids="+".join)
-def test_every_combination(monkeypatch: pytest.MonkeyPatch, importable: List[str], variable: Optional[str],
-                           entry: str) -> None:
+def test_every_combination(
+    monkeypatch: pytest.MonkeyPatch, importable: List[str], variable: Optional[str], entry: str
+) -> None:
     make_importable(importable)
     if variable is not None:
         monkeypatch.setenv(_backends.VARIABLE, variable)
@@ -78,7 +83,9 @@ def test_arguments_arrive_as_they_were_given() -> None:
     make_importable(["triton"])
     name, entry, arguments, options = deepinfer.prefill_attn_varlen_sparse("q", "kv", "i", 0.5, "sink", "length")
     assert arguments == ("q", "kv", "i", 0.5) and options == {"attn_sink": "sink", "index_length": "length"}
-    options = deepinfer.decode_attn_sparse("q", "kv", "i", 0.5, kv_format="v4", extra_kv_cache="x", extra_indices="y")[3]
+    options = deepinfer.decode_attn_sparse("q", "kv", "i", 0.5, kv_format="v4", extra_kv_cache="x", extra_indices="y")[
+        3
+    ]
     assert options["kv_format"] == "v4" and options["extra_kv_cache"] == "x" and options["extra_indices"] == "y"
 
 
@@ -88,7 +95,8 @@ def test_it_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         for entry in ENTRIES * 3:
             call(entry)
     assert [record.message for record in caplog.records] == [
-        "sparse MLA backend: triton (the first that imports; tilelang does not (ImportError: no module named tilelang))"]
+        "sparse MLA backend: triton (the first that imports; tilelang does not (ImportError: no module named tilelang))"
+    ]
     assert deepinfer.calls() == {("triton", "prefill"): 3, ("triton", "decode"): 3}
 
 

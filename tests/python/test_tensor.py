@@ -1,4 +1,5 @@
 """Tensors by protocol: DLPack, the CUDA array interface, raw pointers, streams."""
+
 import ctypes
 
 import numpy as np
@@ -32,8 +33,14 @@ class OnDevice:
         with driver.device(0):
             self.pointer = driver.allocate(self.array.nbytes)
             driver.copy_in(self.pointer, self.array.ctypes.data, self.array.nbytes)
-        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": typestr or array.dtype.str, "version": 3,
-                                         "data": (self.pointer, False), "strides": None, "stream": 1}
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": typestr or array.dtype.str,
+            "version": 3,
+            "data": (self.pointer, False),
+            "strides": None,
+            "stream": 1,
+        }
 
     def read(self) -> np.ndarray:
         with _driver.driver().device(0):
@@ -87,8 +94,14 @@ def test_raw_pointers_on_a_stream_of_ones_own(device: int) -> None:
     stream = ctypes.c_void_p()
     with _driver.driver().device(0):
         _driver.driver()._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))
-    smla.prefill(**{name: value.raw(dtypes[name]) for name, value in held.items()}, sm_scale=problem.sm_scale,
-                 out=out.raw("bf16"), lse=None, max_logits=None, stream=stream.value)
+    smla.prefill(
+        **{name: value.raw(dtypes[name]) for name, value in held.items()},
+        sm_scale=problem.sm_scale,
+        out=out.raw("bf16"),
+        lse=None,
+        max_logits=None,
+        stream=stream.value,
+    )
     with _driver.driver().device(0):
         _driver.driver().synchronize(stream.value)
     assert np.array_equal(out.read(), expected[0])
@@ -112,7 +125,13 @@ def test_streams_are_numbers_or_objects() -> None:
             return (0, 7)
 
     assert [_prefill.resolve_stream(s, None) for s in (0, 3, Torchlike(), Cupylike(), Protocol(), None)] == [
-        0, 3, 5, 6, 7, None]
+        0,
+        3,
+        5,
+        6,
+        7,
+        None,
+    ]
 
 
 def test_host_arrays_leave_no_device_memory_behind(device: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +141,12 @@ def test_host_arrays_leave_no_device_memory_behind(device: int, monkeypatch: pyt
     allocate, free = driver.allocate, driver.free
     monkeypatch.setattr(driver, "allocate", lambda size: taken.append(allocate(size)) or taken[-1])
     monkeypatch.setattr(driver, "free", lambda pointer: freed.append(pointer) or free(pointer))
-    reference.check(smla.prefill(**problem.inputs(), sm_scale=problem.sm_scale),
-                    reference.prefill(problem.query, problem.kv, problem.indices, problem.sm_scale, problem.attn_sink,
-                                      problem.topk_length))
+    reference.check(
+        smla.prefill(**problem.inputs(), sm_scale=problem.sm_scale),
+        reference.prefill(
+            problem.query, problem.kv, problem.indices, problem.sm_scale, problem.attn_sink, problem.topk_length
+        ),
+    )
     with pytest.raises(smla.InvalidArgumentError):
         smla.prefill(problem.query, problem.kv, np.zeros((2, 200), np.int32)[:, :100], -0.0 * float("inf"))
     assert taken and sorted(taken) == sorted(freed)

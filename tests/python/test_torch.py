@@ -1,4 +1,6 @@
-"""The same with torch, where it is installed: CPU tensors through the emulated device, formats bit for bit as numpy's."""
+"""The same with torch, where it is installed: CPU tensors through the emulated device, formats bit for bit as
+numpy's."""
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,11 @@ torch = pytest.importorskip("torch")
 
 
 def tensor(array: np.ndarray) -> "torch.Tensor":
-    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if array.dtype == np.uint16 else torch.from_numpy(
-        array)
+    return (
+        torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        if array.dtype == np.uint16
+        else torch.from_numpy(array)
+    )
 
 
 def bits(value: "torch.Tensor") -> np.ndarray:
@@ -23,8 +28,12 @@ def test_prefill_gives_torch_and_the_same_bits(device: int) -> None:
     problem = problems.make(s_q=3, s_kv=64, topk=64, sinks=True, lengths=True)
     arguments = (problem.query, problem.kv[:, None], problem.indices[:, None], problem.sm_scale)
     expected = flash_mla_sparse_fwd(*arguments, attn_sink=problem.attn_sink, topk_length=problem.topk_length)
-    result = flash_mla_sparse_fwd(*(tensor(a) for a in arguments[:3]), problem.sm_scale,
-                                  attn_sink=tensor(problem.attn_sink), topk_length=tensor(problem.topk_length))
+    result = flash_mla_sparse_fwd(
+        *(tensor(a) for a in arguments[:3]),
+        problem.sm_scale,
+        attn_sink=tensor(problem.attn_sink),
+        topk_length=tensor(problem.topk_length),
+    )
     for got, wanted in zip(result, expected):
         assert isinstance(got, torch.Tensor) and np.array_equal(bits(got), wanted)
 
@@ -32,11 +41,13 @@ def test_prefill_gives_torch_and_the_same_bits(device: int) -> None:
 def test_strided_out(device: int) -> None:
     problem = problems.make(s_q=3, s_kv=64, topk=64)
     out = torch.full((3, 80, 512), 7.0, dtype=torch.bfloat16)
-    result = flash_mla_sparse_fwd(tensor(problem.query), tensor(problem.kv), tensor(problem.indices), problem.sm_scale,
-                                  out=out[:, 8:72])
+    result = flash_mla_sparse_fwd(
+        tensor(problem.query), tensor(problem.kv), tensor(problem.indices), problem.sm_scale, out=out[:, 8:72]
+    )
     assert result[0].data_ptr() == out[:, 8:72].data_ptr()
-    reference.check_out(bits(out[:, 8:72].contiguous()),
-                        reference.prefill(problem.query, problem.kv, problem.indices, problem.sm_scale))
+    reference.check_out(
+        bits(out[:, 8:72].contiguous()), reference.prefill(problem.query, problem.kv, problem.indices, problem.sm_scale)
+    )
     assert (out[:, :8] == 7).all() and (out[:, 72:] == 7).all()
 
 
@@ -55,8 +66,9 @@ def test_formats_are_numpys_bit_for_bit(layout: str) -> None:
     nan = (cache & 0x7F) == 0x7F
     assert np.array_equal(cache[~nan], same.numpy()[~nan]) and ((same.numpy()[nan] & 0x7F) == 0x7F).all()
     got = bits(kv_formats.gather(torch.from_numpy(cache), tensor(slots), layout, 53))
-    assert np.array_equal(reference.from_bf16(got), reference.from_bf16(kv_formats.gather(cache, slots, layout, 53)),
-                          equal_nan=True)
+    assert np.array_equal(
+        reference.from_bf16(got), reference.from_bf16(kv_formats.gather(cache, slots, layout, 53)), equal_nan=True
+    )
     cache[:] = np.random.default_rng(1).integers(0, 256, cache.shape)
     every = np.arange(4 * 53).astype(np.int32)
     with np.errstate(all="ignore"):
@@ -75,8 +87,15 @@ def test_decode_gives_the_same_bits(device: int, monkeypatch: pytest.MonkeyPatch
     indices = random.integers(-1, 50, (2, 2, 32)).astype(np.int32)
     length = np.array([9, 32], np.int32)
     wanted = deepinfer.decode_attn_sparse(query, cache, indices, 0.05, kv_format="v4", page_size=16, length=length)
-    got = deepinfer.decode_attn_sparse(tensor(query), torch.from_numpy(cache), tensor(indices), 0.05, kv_format="v4",
-                                       page_size=16, length=tensor(length))
+    got = deepinfer.decode_attn_sparse(
+        tensor(query),
+        torch.from_numpy(cache),
+        tensor(indices),
+        0.05,
+        kv_format="v4",
+        page_size=16,
+        length=tensor(length),
+    )
     for a, b in zip(got, wanted):
         assert a.shape == b.shape and np.array_equal(bits(a), b)
     assert deepinfer.fallbacks() == 0

@@ -1,4 +1,5 @@
 """Sparse attention in float64 with torch, on any device, and the bounds of shared/interface.md."""
+
 from typing import Dict, NamedTuple, Optional
 
 import torch
@@ -15,8 +16,14 @@ class Expected(NamedTuple):
     logit_abs: torch.Tensor
 
 
-def attend(query: torch.Tensor, rows: torch.Tensor, valid: torch.Tensor, scale: float, sink: Optional[torch.Tensor],
-           d_v: int = 512) -> Expected:
+def attend(
+    query: torch.Tensor,
+    rows: torch.Tensor,
+    valid: torch.Tensor,
+    scale: float,
+    sink: Optional[torch.Tensor],
+    d_v: int = 512,
+) -> Expected:
     """query [n, h, d], rows [n, k, d], valid [n, k]; scale is taken as the float32 that a kernel gets."""
     scale = float(torch.tensor(scale, dtype=torch.float32))
     query = query.double()
@@ -33,21 +40,35 @@ def attend(query: torch.Tensor, rows: torch.Tensor, valid: torch.Tensor, scale: 
     return Expected(p @ rows[:, :, :d_v], lse, top, p @ rows[:, :, :d_v].abs(), logit_abs)
 
 
-def prefill(query: torch.Tensor, kv: torch.Tensor, indices: torch.Tensor, scale: float,
-            sink: Optional[torch.Tensor] = None, length: Optional[torch.Tensor] = None) -> Expected:
+def prefill(
+    query: torch.Tensor,
+    kv: torch.Tensor,
+    indices: torch.Tensor,
+    scale: float,
+    sink: Optional[torch.Tensor] = None,
+    length: Optional[torch.Tensor] = None,
+) -> Expected:
     """The call: query [s_q, h, d], kv [s_kv, d], indices [s_q, topk]; in chunks of queries."""
     valid = (indices >= 0) & (indices < kv.shape[0])
     if length is not None:
         valid &= torch.arange(indices.shape[1], device=indices.device) < length[:, None]
     picked = torch.where(valid, indices, 0)
     step = max(1, CHUNK_ELEMS // max(1, indices.shape[1] * kv.shape[1]))
-    parts = [attend(query[i:i + step], kv[picked[i:i + step]], valid[i:i + step], scale, sink)
-             for i in range(0, query.shape[0], step)]
+    parts = [
+        attend(query[i : i + step], kv[picked[i : i + step]], valid[i : i + step], scale, sink)
+        for i in range(0, query.shape[0], step)
+    ]
     return Expected(*(torch.cat(column) for column in zip(*parts)))
 
 
-def measure(expected: Expected, out: torch.Tensor, lse: Optional[torch.Tensor] = None,
-            max_logits: Optional[torch.Tensor] = None, lse_factor: float = 1.0, lse_units: float = 2.01) -> Dict[str, float]:
+def measure(
+    expected: Expected,
+    out: torch.Tensor,
+    lse: Optional[torch.Tensor] = None,
+    max_logits: Optional[torch.Tensor] = None,
+    lse_factor: float = 1.0,
+    lse_units: float = 2.01,
+) -> Dict[str, float]:
     """Errors over their bounds (each must be at most 1), and the ULP of the row's largest value (at most 2)."""
     got = out.double().reshape(expected.out.shape)
     error = (got - expected.out).abs()
@@ -59,8 +80,10 @@ def measure(expected: Expected, out: torch.Tensor, lse: Optional[torch.Tensor] =
         "ulp": float(torch.where(row > 0, error.amax(dim=2) / ulp, 0.0).nan_to_num(9e9).max()),
         "cosine": (1 - 2 * float((got * expected.out).sum()) / norm) / 7e-6 if norm else 0.0,
     }
-    for name, values, wanted, factor, units in (("lse", lse, expected.lse, lse_factor, lse_units),
-                                                ("max_logits", max_logits, expected.max_logits, 1.0, 2.01)):
+    for name, values, wanted, factor, units in (
+        ("lse", lse, expected.lse, lse_factor, lse_units),
+        ("max_logits", max_logits, expected.max_logits, 1.0, 2.01),
+    ):
         if values is not None:
             result[name] = _row_error(values.double().reshape(wanted.shape) * factor, wanted, expected.logit_abs, units)
     return result

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs FlashMLA's own tests/test_flash_mla_sparse_prefill.py on smla: its cases of 64 heads and d 512, the rest are counted
-and left out. The file is run as it is; only `flash_mla`, which its lib.py imports, is smla.flash_mla here. Its four
-benchmark cases are checked instead of timed (FlashMLA's kernel name is what they look for).
+"""Runs FlashMLA's own tests/test_flash_mla_sparse_prefill.py on smla: its cases of 64 heads and d 512, the rest are
+counted and left out. The file is run as it is; only `flash_mla`, which its lib.py imports, is smla.flash_mla here. Its
+four benchmark cases are checked instead of timed (FlashMLA's kernel name is what they look for).
 
 usage: flash_mla_cases.py TESTS    the folder of FlashMLA's tests, from its repository
 """
+
 import ast
 import contextlib
 import io
@@ -28,6 +29,7 @@ def shim() -> types.ModuleType:
 
 def filtered(run_test: Callable[[Any], bool], scope: Dict[str, Any]) -> Callable[[Any], bool]:
     """run_test for the cases that have a kernel; the others keep their seed's place."""
+
     def run(case: Any) -> bool:
         supported = smla.query_support(case.h_q, case.d_qk, case.d_v).supported
         if not supported:
@@ -55,7 +57,9 @@ def main() -> int:
     sys.path.insert(0, str(folder))
     sys.modules["flash_mla"] = shim()
     tree = ast.parse(path.read_text(), str(path))
-    at = next(i for i, node in enumerate(tree.body) if isinstance(node, ast.FunctionDef) and node.name == "run_test") + 1
+    at = (
+        next(i for i, node in enumerate(tree.body) if isinstance(node, ast.FunctionDef) and node.name == "run_test") + 1
+    )
     scope: Dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
     # The file's own statements in its own order; between its run_test and its cases, the filter.
     exec(compile(ast.Module(tree.body[:at], []), str(path), "exec"), scope)
@@ -65,7 +69,9 @@ def main() -> int:
         exec(compile(ast.Module(tree.body[at:], []), str(path), "exec"), scope)
     except SystemExit as exit_:
         code = int(exit_.code or 0)
-    print(f"FlashMLA's prefill tests: {counts['run']} cases run, {counts['failed']} failed, {counts['left out']} left out")
+    print(
+        f"FlashMLA's prefill tests: {counts['run']} cases run, {counts['failed']} failed, {counts['left out']} left out"
+    )
     return 1 if code or counts["failed"] or not counts["run"] else 0
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """A small sparse-attention model end to end on smla.deepinfer, beside the same model with attention in float64.
 
-Two sequences are prefilled, then decoded greedily from quantised caches (one layer with two caches). Checked: smla serves
-every call and nothing falls back; the tokens are the control's, or the first difference is at a step where the control's
-margin is below what the accepted error of attention (2 bf16 ULP of a row's largest value) does to the logits; a second run
-gives the same bits.
+Two sequences are prefilled, then decoded greedily from quantised caches (one layer with two caches). Checked: smla
+serves every call and nothing falls back; the tokens are the control's, or the first difference is at a step where the
+control's margin is below what the accepted error of attention (2 bf16 ULP of a row's largest value) does to the logits;
+a second run gives the same bits.
 
 usage: model.py [--device cuda|cpu] [--layers N] [--prompt N] [--steps N] [--hidden N]
 """
+
 import argparse
 import dataclasses
 import os
@@ -61,8 +62,9 @@ class Attention:
             return self._round(attention64.prefill(query, kv, indices, SCALE, sink).out)
         return deepinfer.prefill_attn_varlen_sparse(query, kv[:, None], indices, SCALE, attn_sink=sink)[0]
 
-    def decode(self, query: torch.Tensor, scopes: List[Tuple[torch.Tensor, torch.Tensor, str]],
-               sink: torch.Tensor) -> torch.Tensor:
+    def decode(
+        self, query: torch.Tensor, scopes: List[Tuple[torch.Tensor, torch.Tensor, str]], sink: torch.Tensor
+    ) -> torch.Tensor:
         """query [b, h, d]; scopes: (cache, slots [b, k], format)."""
         if self.exact:
             rows = torch.cat([kv_formats.gather(cache, slots, name, PAGE) for cache, slots, name in scopes], dim=1)
@@ -70,11 +72,16 @@ class Attention:
             return self._round(attention64.attend(query, rows, valid, SCALE, sink).out)
         options = {}
         if len(scopes) == 2:
-            options = dict(extra_kv_cache=scopes[1][0], extra_indices=scopes[1][1][:, None], extra_kv_format=scopes[1][2],
-                           extra_page_size=PAGE)
+            options = dict(
+                extra_kv_cache=scopes[1][0],
+                extra_indices=scopes[1][1][:, None],
+                extra_kv_format=scopes[1][2],
+                extra_page_size=PAGE,
+            )
         cache, slots, name = scopes[0]
-        return deepinfer.decode_attn_sparse(query[:, None], cache, slots[:, None], SCALE, kv_format=name, page_size=PAGE,
-                                            attn_sink=sink, **options)[0][:, 0]
+        return deepinfer.decode_attn_sparse(
+            query[:, None], cache, slots[:, None], SCALE, kv_format=name, page_size=PAGE, attn_sink=sink, **options
+        )[0][:, 0]
 
 
 class Model:
@@ -89,10 +96,19 @@ class Model:
         self.device = device
         self.embedding = weight(VOCABULARY, hidden, VOCABULARY**0.5)
         self.head = weight(hidden, VOCABULARY, 3.0)
-        self.layers = [Layer(weight(hidden, HEADS * D).bfloat16(), weight(hidden, D).bfloat16(),
-                             weight(HEADS * D, hidden).bfloat16(), weight(hidden, 2 * hidden), weight(2 * hidden, hidden),
-                             weight(hidden, INDEX_D), weight(hidden, INDEX_D),
-                             torch.randn(HEADS, generator=random).to(device)) for _ in range(layers)]
+        self.layers = [
+            Layer(
+                weight(hidden, HEADS * D).bfloat16(),
+                weight(hidden, D).bfloat16(),
+                weight(HEADS * D, hidden).bfloat16(),
+                weight(hidden, 2 * hidden),
+                weight(2 * hidden, hidden),
+                weight(hidden, INDEX_D),
+                weight(hidden, INDEX_D),
+                torch.randn(HEADS, generator=random).to(device),
+            )
+            for _ in range(layers)
+        ]
 
 
 def normalise(x: torch.Tensor) -> torch.Tensor:
@@ -127,8 +143,9 @@ class Run:
         for cache, name in self.caches[i]:
             kv_formats.write(cache, slots, latent, name, PAGE)
 
-    def _block(self, layer: Layer, x: torch.Tensor, attend: Callable[[torch.Tensor, torch.Tensor, torch.Tensor],
-                                                                     torch.Tensor]) -> torch.Tensor:
+    def _block(
+        self, layer: Layer, x: torch.Tensor, attend: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
         n = normalise(x)
         query = (n.bfloat16() @ layer.query).reshape(-1, HEADS, D)
         latent = n.bfloat16() @ layer.latent
@@ -142,13 +159,15 @@ class Run:
         visible = position[None, :] <= position[:, None]
         base = torch.arange(self.batch, device=x.device)[:, None]
         for i, layer in enumerate(self.model.layers):
-            def attend(n: torch.Tensor, query: torch.Tensor, latent: torch.Tensor, i: int = i,
-                       layer: Layer = layer) -> torch.Tensor:
+
+            def attend(
+                n: torch.Tensor, query: torch.Tensor, latent: torch.Tensor, i: int = i, layer: Layer = layer
+            ) -> torch.Tensor:
                 self._store(i, (base * self.room + position).flatten().to(torch.int32), latent)
                 lists = []
                 for b, rows in enumerate(n.reshape(self.batch, self.prompt, -1)):
-                    self.keys[i][b, :self.prompt] = rows @ layer.index_key
-                    own = indexer(layer, rows, self.keys[i][b:b + 1, :self.prompt], visible, TOPK)
+                    self.keys[i][b, : self.prompt] = rows @ layer.index_key
+                    own = indexer(layer, rows, self.keys[i][b : b + 1, : self.prompt], visible, TOPK)
                     lists.append(torch.where(own >= 0, own + b * self.prompt, -1).to(torch.int32))
                 return self.attention.prefill(query, latent, torch.cat(lists), layer.sink)
 
@@ -161,8 +180,10 @@ class Run:
         position = torch.arange(self.room, device=x.device)
         base = (torch.arange(self.batch, device=x.device) * self.room)[:, None].to(torch.int32)
         for i, layer in enumerate(self.model.layers):
-            def attend(n: torch.Tensor, query: torch.Tensor, latent: torch.Tensor, i: int = i,
-                       layer: Layer = layer) -> torch.Tensor:
+
+            def attend(
+                n: torch.Tensor, query: torch.Tensor, latent: torch.Tensor, i: int = i, layer: Layer = layer
+            ) -> torch.Tensor:
                 self._store(i, base[:, 0] + at, latent)
                 self.keys[i][:, at] = n @ layer.index_key
                 two = len(self.caches[i]) == 2
@@ -171,7 +192,7 @@ class Run:
                 own = indexer(layer, n, self.keys[i], (position <= last)[None].expand(self.batch, -1), TOPK)
                 slots = [torch.where(own >= 0, own + base, -1).to(torch.int32)]
                 if two:
-                    recent = (at - torch.arange(WINDOW, device=x.device)).to(torch.int32)[None]
+                    recent = (at - torch.arange(WINDOW, device=n.device)).to(torch.int32)[None]
                     slots.insert(0, torch.where(recent >= 0, recent + base, -1).to(torch.int32))
                 scopes = [(cache, rows, name) for (cache, name), rows in zip(self.caches[i], slots)]
                 return self.attention.decode(query, scopes, layer.sink)
@@ -203,8 +224,9 @@ def explain(tokens: torch.Tensor, control: torch.Tensor, logits: torch.Tensor, e
         at = int(different[0])
         margin = float(logits[at, b, control[at, b]] - logits[at, b, tokens[at, b]])
         ok &= margin <= 2 * error
-        said.append(f"sequence {b}: equal up to step {at}, where the margin is {margin:.2e} (explained below "
-                    f"{2 * error:.2e})")
+        said.append(
+            f"sequence {b}: equal up to step {at}, where the margin is {margin:.2e} (explained below {2 * error:.2e})"
+        )
     return ok, "; ".join(said)
 
 
@@ -228,17 +250,24 @@ def main() -> int:
     again, logits_again = run(Attention(exact=False))
     control, control_logits = run(Attention(exact=True))
     # What 2 ULP of noise in every attention output does to the logits, along the control's own tokens.
-    error = max(float((run(Attention(True, 2.0, seed, options.device), control)[1] - control_logits).abs().max())
-                for seed in range(3))
+    error = max(
+        float((run(Attention(True, 2.0, seed, options.device), control)[1] - control_logits).abs().max())
+        for seed in range(3)
+    )
     own = float((run(Attention(exact=False), control)[1] - control_logits).abs().max())
     same = torch.equal(tokens, again) and torch.equal(logits, logits_again)
     ok, said = explain(tokens, control, control_logits, error)
     served = deepinfer.calls()
     only_smla = set(served) == {("smla", "prefill"), ("smla", "decode")} and deepinfer.fallbacks() == 0
-    print(f"model: {options.layers} layers, {options.prompt} prompt tokens, {options.steps - 1} decode steps, batch 2: {said}")
+    print(
+        f"model: {options.layers} layers, {options.prompt} prompt tokens, {options.steps - 1} decode steps, "
+        f"batch 2: {said}"
+    )
     print(f"model: logits differ from the control's by {own:.2e} along its tokens, by {error:.2e} with 2 ULP of noise")
-    print(f"model: twice the same bits: {same}; backend {deepinfer.select().name}, {served}, fall-backs "
-          f"{deepinfer.fallbacks()}; {time.monotonic() - started:.0f} s")
+    print(
+        f"model: twice the same bits: {same}; backend {deepinfer.select().name}, {served}, fall-backs "
+        f"{deepinfer.fallbacks()}; {time.monotonic() - started:.0f} s"
+    )
     passed = ok and same and only_smla and bool(torch.isfinite(logits).all())
     print(f"model: {'pass' if passed else 'FAIL'}")
     return 0 if passed else 1

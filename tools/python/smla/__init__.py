@@ -3,12 +3,23 @@
 prefill() is the whole operator. flash_mla, flashinfer_trace and deepinfer have the signatures of those call sites;
 kv_formats reads and writes the quantised caches.
 """
+
 from ._context import Support, prepare, query_support, stats
 from ._library import library
 from ._prefill import prefill
 from ._tensor import DeviceTensor
-from .errors import (CompileError, DriverError, FileError, InternalError, InvalidArgumentError, NotCachedError,
-                     OutOfMemoryError, SmlaError, UnavailableError, UnsupportedError)
+from .errors import (
+    CompileError,
+    DriverError,
+    FileError,
+    InternalError,
+    InvalidArgumentError,
+    NotCachedError,
+    OutOfMemoryError,
+    SmlaError,
+    UnavailableError,
+    UnsupportedError,
+)
 
 __version__ = "0.1.0"
 
@@ -19,7 +30,21 @@ def native_version() -> str:
 
 
 __all__ = [
-    "CompileError", "DeviceTensor", "DriverError", "FileError", "InternalError", "InvalidArgumentError", "NotCachedError",
-    "OutOfMemoryError", "SmlaError", "Support", "UnavailableError", "UnsupportedError", "native_version", "prefill",
-    "prepare", "query_support", "stats",
+    "CompileError",
+    "DeviceTensor",
+    "DriverError",
+    "FileError",
+    "InternalError",
+    "InvalidArgumentError",
+    "NotCachedError",
+    "OutOfMemoryError",
+    "SmlaError",
+    "Support",
+    "UnavailableError",
+    "UnsupportedError",
+    "native_version",
+    "prefill",
+    "prepare",
+    "query_support",
+    "stats",
 ]

@@ -1,9 +1,10 @@
 """Which backend serves smla.deepinfer: chosen by DEEPINFER_SPARSE_MLA_BACKEND, else the first that imports."""
+
 import importlib
 import logging
 import os
 import threading
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ._library import library
 from .errors import SmlaError
@@ -59,8 +60,8 @@ _calls: Dict[Tuple[str, str], int] = {}
 
 
 def register_loader(name: str, loader: Loader) -> Loader:
-    """Replaces how a backend is loaded, and forgets the selection. loader: returns a module or object that has both entry
-    points, or raises. Returns the former loader."""
+    """Replaces how a backend is loaded, and forgets the selection. loader: returns a module or object that has both
+    entry points, or raises. Returns the former loader."""
     if name not in CHOICES:
         raise BackendError(_unknown(name))
     former, _loaders[name] = _loaders[name], loader
@@ -97,9 +98,10 @@ def _choose() -> Tuple[Backend, str]:
         try:
             return _load(name), f"{VARIABLE} names it"
         except Exception as error:
-            raise BackendError(f"{VARIABLE} is '{name}', which does not load ({_why(error)}); nothing else is used in its "
-                               "place") from error
-    failures = []
+            raise BackendError(
+                f"{VARIABLE} is '{name}', which does not load ({_why(error)}); nothing else is used in its place"
+            ) from error
+    failures: List[str] = []
     for name in CHOICES:
         try:
             return _load(name), "; ".join(["the first that imports"] + failures)
@@ -122,8 +124,8 @@ def select() -> Backend:
 
 
 def call(entry: str, *arguments: Any, **options: Any) -> Any:
-    """Calls an entry point ("prefill" or "decode") of the selected backend, and counts who served it. What it raises goes
-    to the caller: no other backend is tried."""
+    """Calls an entry point ("prefill" or "decode") of the selected backend, and counts who served it. What it raises
+    goes to the caller: no other backend is tried."""
     backend = select()
     result = getattr(backend, entry)(*arguments, **options)
     with _lock:

@@ -1,4 +1,5 @@
 """One smla context a process and device, made at first need; kernels prepared once and kept by their description."""
+
 import ctypes
 import dataclasses
 import logging
@@ -24,9 +25,14 @@ class Description:
     target: Optional[str] = None
 
     def to_native(self) -> _native.KernelDesc:
-        return _native.KernelDesc(op=self.op, h_q=self.h_q, d_qk=self.d_qk, d_v=self.d_v,
-                                  batch_invariant=int(self.batch_invariant),
-                                  target=self.target.encode() if self.target else None)
+        return _native.KernelDesc(
+            op=self.op,
+            h_q=self.h_q,
+            d_qk=self.d_qk,
+            d_v=self.d_v,
+            batch_invariant=int(self.batch_invariant),
+            target=self.target.encode() if self.target else None,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +107,9 @@ class Context:
         """The counters of smla_stats."""
         counters = _native.StatsCounters()
         errors.check(library(), library().smla_stats(self._handle, ctypes.byref(counters)))
-        return {name: getattr(counters, name) for name, _ in counters._fields_ if name not in ("struct_size", "reserved")}
+        return {
+            name: getattr(counters, name) for name, *_ in counters._fields_ if name not in ("struct_size", "reserved")
+        }
 
     def query_support(self, description: Description) -> Support:
         """What smla would run; asked once, for the device does not change."""
@@ -131,8 +139,17 @@ def _query_support(handle: Optional[ctypes.c_void_p], description: Description) 
     out = _native.Support()
     desc = description.to_native()
     errors.check(library(), library().smla_query_support(handle, ctypes.byref(desc), ctypes.byref(out)))
-    return Support(bool(out.supported), out.reason.decode(), out.launches, out.variants, out.target.decode(),
-                   out.variant.decode(), out.kernel_id.decode(), out.pointer_alignment, out.stride_alignment)
+    return Support(
+        bool(out.supported),
+        out.reason.decode(),
+        out.launches,
+        out.variants,
+        out.target.decode(),
+        out.variant.decode(),
+        out.kernel_id.decode(),
+        out.pointer_alignment,
+        out.stride_alignment,
+    )
 
 
 def query_support(h_q: int, d_qk: int, d_v: int = 512, *, target: Optional[str] = None, device: int = 0) -> Support:

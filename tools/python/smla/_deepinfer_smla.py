@@ -1,4 +1,5 @@
 """The smla backend of smla.deepinfer: its two entry points on smla's kernel."""
+
 from typing import Any, Optional, Tuple
 
 from . import _context, _tensor, kv_formats
@@ -6,11 +7,25 @@ from ._prefill import prefill
 from .errors import InvalidArgumentError, UnsupportedError
 
 
-def prefill_attn_varlen_sparse(query: Any, kv: Any, index_topk: Any, softmax_scale: float, attn_sink: Optional[Any] = None,
-                               index_length: Optional[Any] = None) -> Tuple[Any, Any]:
+def prefill_attn_varlen_sparse(
+    query: Any,
+    kv: Any,
+    index_topk: Any,
+    softmax_scale: float,
+    attn_sink: Optional[Any] = None,
+    index_length: Optional[Any] = None,
+) -> Tuple[Any, Any]:
     """See smla.deepinfer.prefill_attn_varlen_sparse."""
-    out, _, lse = prefill(query, kv, index_topk, softmax_scale, topk_length=index_length, attn_sink=attn_sink,
-                          max_logits=None, lse_base_2=True)
+    out, _, lse = prefill(
+        query,
+        kv,
+        index_topk,
+        softmax_scale,
+        topk_length=index_length,
+        attn_sink=attn_sink,
+        max_logits=None,
+        lse_base_2=True,
+    )
     return out, lse
 
 
@@ -22,7 +37,9 @@ def _lists(indices: Any, length: Optional[Any], batch: int, s_q: int, name: str)
     elif len(shape) == 2 and s_q == 1:
         indices = indices[:, None, :]
     if len(indices.shape) != 3 or tuple(indices.shape[:2]) != (batch, s_q):
-        raise InvalidArgumentError(f"{name} is {list(shape)}: [{batch}, {s_q}, topk] is needed, flat slots of the cache")
+        raise InvalidArgumentError(
+            f"{name} is {list(shape)}: [{batch}, {s_q}, topk] is needed, flat slots of the cache"
+        )
     described = _tensor.describe(indices, name)
     if described.dtype != "i32":
         raise InvalidArgumentError(f"{name} is {described.dtype}: int32 is needed")
@@ -42,8 +59,10 @@ def _per_token(length: Any, batch: int, s_q: int, name: str) -> Any:
     """Lengths as [batch, s_q or 1, 1], from one a request [batch] or one a token [batch, s_q]."""
     described = _tensor.describe(length, name)
     if described.dtype != "i32" or described.shape not in ((batch,), (batch, s_q)):
-        raise InvalidArgumentError(f"{name} is {list(described.shape)} {described.dtype}: int32 is needed, [{batch}] one a "
-                                   f"request or [{batch}, {s_q}] one a token")
+        raise InvalidArgumentError(
+            f"{name} is {list(described.shape)} {described.dtype}: int32 is needed, [{batch}] one a "
+            f"request or [{batch}, {s_q}] one a token"
+        )
     return length.reshape((batch, -1, 1))
 
 
@@ -82,17 +101,31 @@ def _check_shape(query: Any, layouts: Tuple[str, ...]) -> None:
     h_q, d_qk = described.shape[-2:]
     for layout in layouts:
         if kv_formats.kv_format(layout).d_qk != d_qk:
-            raise InvalidArgumentError(f"query has d_qk {d_qk} and kv format {layout} has {kv_formats.kv_format(layout).d_qk}")
+            raise InvalidArgumentError(
+                f"query has d_qk {d_qk} and kv format {layout} has {kv_formats.kv_format(layout).d_qk}"
+            )
     support = _context.context(described.device or 0).query_support(_context.Description(h_q, d_qk))
     if not support.supported:
         raise UnsupportedError(support.reason)
 
 
-def decode_attn_sparse(query: Any, kv_cache: Any, indices: Any, softmax_scale: float, *, kv_format: str,
-                       page_size: Optional[int] = None, length: Optional[Any] = None, attn_sink: Optional[Any] = None,
-                       extra_kv_cache: Optional[Any] = None, extra_indices: Optional[Any] = None,
-                       extra_kv_format: Optional[str] = None, extra_page_size: Optional[int] = None,
-                       extra_length: Optional[Any] = None, out: Optional[Any] = None) -> Tuple[Any, Any]:
+def decode_attn_sparse(
+    query: Any,
+    kv_cache: Any,
+    indices: Any,
+    softmax_scale: float,
+    *,
+    kv_format: str,
+    page_size: Optional[int] = None,
+    length: Optional[Any] = None,
+    attn_sink: Optional[Any] = None,
+    extra_kv_cache: Optional[Any] = None,
+    extra_indices: Optional[Any] = None,
+    extra_kv_format: Optional[str] = None,
+    extra_page_size: Optional[int] = None,
+    extra_length: Optional[Any] = None,
+    out: Optional[Any] = None,
+) -> Tuple[Any, Any]:
     """See smla.deepinfer.decode_attn_sparse."""
     flat = len(query.shape) == 3
     batched = query[:, None] if flat else query
@@ -105,15 +138,29 @@ def decode_attn_sparse(query: Any, kv_cache: Any, indices: Any, softmax_scale: f
     batch, s_q, h_q, d_qk = batched.shape
     scopes = [_gather(kv_cache, *_lists(indices, length, batch, s_q, "indices"), kv_format, page_size)]
     if extra_kv_cache is not None:
-        scopes.append(_gather(extra_kv_cache, *_lists(extra_indices, extra_length, batch, s_q, "extra_indices"),
-                              extra_kv_format, extra_page_size))
+        scopes.append(
+            _gather(
+                extra_kv_cache,
+                *_lists(extra_indices, extra_length, batch, s_q, "extra_indices"),
+                extra_kv_format,
+                extra_page_size,
+            )
+        )
     rows, counted = (_join([scope[i] for scope in scopes]) for i in range(2))
     tokens = batch * s_q
     if out is not None:
         _check_out(out, tuple(batched.shape[:3]) if not flat else (batch, h_q))
     flat_out = out if out is None or flat else _merge_tokens(out, tokens)
-    result, _, lse = prefill(batched.reshape((tokens, h_q, d_qk)), rows.reshape((-1, d_qk)), _identity(counted),
-                             softmax_scale, attn_sink=attn_sink, out=flat_out, max_logits=None, lse_base_2=True)
+    result, _, lse = prefill(
+        batched.reshape((tokens, h_q, d_qk)),
+        rows.reshape((-1, d_qk)),
+        _identity(counted),
+        softmax_scale,
+        attn_sink=attn_sink,
+        out=flat_out,
+        max_logits=None,
+        lse_base_2=True,
+    )
     if flat:
         return result, lse
     return (out if out is not None else result.reshape((batch, s_q, h_q, -1))), lse.reshape((batch, s_q, h_q))
@@ -136,5 +183,6 @@ def _merge_tokens(out: Any, tokens: int) -> Any:
         merged = out.reshape(shape)
         if merged.size == 0 or _tensor.numpy_module().shares_memory(merged, out):
             return merged
-    raise InvalidArgumentError("out: its first two dimensions cannot be seen as one (batch stride must be s_q times the "
-                               "token stride)")
+    raise InvalidArgumentError(
+        "out: its first two dimensions cannot be seen as one (batch stride must be s_q times the token stride)"
+    )

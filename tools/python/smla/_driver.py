@@ -1,4 +1,5 @@
 """The few calls of the CUDA driver that host arrays need: memory, copies, waiting. The driver is the one smla uses."""
+
 import contextlib
 import ctypes
 import os
@@ -66,13 +67,21 @@ class Driver:
 
     def copy_in(self, device_pointer: int, host_pointer: int, size_bytes: int) -> None:
         if size_bytes:
-            self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(device_pointer), ctypes.c_void_p(host_pointer),
-                       ctypes.c_size_t(size_bytes))
+            self._call(
+                "cuMemcpyHtoD_v2",
+                ctypes.c_uint64(device_pointer),
+                ctypes.c_void_p(host_pointer),
+                ctypes.c_size_t(size_bytes),
+            )
 
     def copy_out(self, host_pointer: int, device_pointer: int, size_bytes: int) -> None:
         if size_bytes:
-            self._call("cuMemcpyDtoH_v2", ctypes.c_void_p(host_pointer), ctypes.c_uint64(device_pointer),
-                       ctypes.c_size_t(size_bytes))
+            self._call(
+                "cuMemcpyDtoH_v2",
+                ctypes.c_void_p(host_pointer),
+                ctypes.c_uint64(device_pointer),
+                ctypes.c_size_t(size_bytes),
+            )
 
     def synchronize(self, stream: int) -> None:
         """Waits for a stream of the current context."""
@@ -81,8 +90,12 @@ class Driver:
     def device_of(self, pointer: int) -> int:
         """The ordinal of the device that a pointer belongs to."""
         ordinal = ctypes.c_int(-1)
-        query = ("cuPointerGetAttribute", ctypes.byref(ordinal), ctypes.c_int(_ATTRIBUTE_DEVICE_ORDINAL),
-                 ctypes.c_uint64(pointer))
+        query = (
+            "cuPointerGetAttribute",
+            ctypes.byref(ordinal),
+            ctypes.c_int(_ATTRIBUTE_DEVICE_ORDINAL),
+            ctypes.c_uint64(pointer),
+        )
         try:
             self._call(*query)
         except DriverError as error:

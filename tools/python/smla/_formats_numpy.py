@@ -1,4 +1,5 @@
 """The arithmetic of kv_formats in numpy. bf16 is its bits as uint16, or ml_dtypes.bfloat16 on the way in."""
+
 import functools
 from typing import Any, List, Tuple
 
@@ -51,8 +52,11 @@ class NumpyOps:
     @staticmethod
     def rows_of_pages(pages: Any, start: int, count: int, step: int, size: int) -> Any:
         np = _tensor.numpy_module()
-        return np.lib.stride_tricks.as_strided(pages[:, start:], (pages.shape[0], count, size),
-                                               (pages.strides[0], step * pages.strides[1], pages.strides[1]))
+        return np.lib.stride_tricks.as_strided(
+            pages[:, start:],
+            (pages.shape[0], count, size),
+            (pages.strides[0], step * pages.strides[1], pages.strides[1]),
+        )
 
     @staticmethod
     def where(condition: Any, a: Any, b: Any) -> Any:

@@ -1,4 +1,5 @@
 """The arithmetic of kv_formats in torch, on the tensors' device and its current stream; nothing is waited for."""
+
 from typing import Any, List, Tuple
 
 from . import _formats_numpy as shared
@@ -22,8 +23,11 @@ class TorchOps:
 
     @staticmethod
     def rows_of_pages(pages: Any, start: int, count: int, step: int, size: int) -> Any:
-        return pages.as_strided((pages.shape[0], count, size), (pages.stride(0), step * pages.stride(1), pages.stride(1)),
-                                pages.storage_offset() + start * pages.stride(1))
+        return pages.as_strided(
+            (pages.shape[0], count, size),
+            (pages.stride(0), step * pages.stride(1), pages.stride(1)),
+            pages.storage_offset() + start * pages.stride(1),
+        )
 
     @staticmethod
     def where(condition: Any, a: Any, b: Any) -> Any:

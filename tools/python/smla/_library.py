@@ -1,4 +1,5 @@
 """Finds and opens libsmla.so, once a process."""
+
 import ctypes
 import os
 import pathlib
@@ -43,14 +44,20 @@ def _open() -> ctypes.CDLL:
         try:
             _native.bind(library)
         except AttributeError as error:
-            raise UnavailableError(f"{path} is not a libsmla.so that this package can use: {error}", path=path) from None
+            raise UnavailableError(
+                f"{path} is not a libsmla.so that this package can use: {error}", path=path
+            ) from None
         if library.smla_abi_version() != _native.ABI_VERSION:
             raise UnavailableError(
                 f"{path} has interface {library.smla_abi_version()}, this package was written for "
-                f"{_native.ABI_VERSION}: install the two of one version", path=path)
+                f"{_native.ABI_VERSION}: install the two of one version",
+                path=path,
+            )
         return library
-    raise UnavailableError("cannot open libsmla.so: set SMLA_LIBRARY to its path, or build it (cmake --preset default && "
-                           "cmake --build --preset default). Tried: " + "; ".join(tried))
+    raise UnavailableError(
+        "cannot open libsmla.so: set SMLA_LIBRARY to its path, or build it (cmake --preset default && "
+        "cmake --build --preset default). Tried: " + "; ".join(tried)
+    )
 
 
 def library() -> ctypes.CDLL:

@@ -1,4 +1,6 @@
-"""The structs, constants and functions of smla.h, by hand. tests/python/test_native.py compares them with the header."""
+"""The structs, constants and functions of smla.h, by hand. tests/python/test_native.py compares them with the
+header."""
+
 import ctypes
 
 ABI_VERSION = 1

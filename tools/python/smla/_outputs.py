@@ -1,4 +1,5 @@
 """Outputs: given by the caller, or allocated like the inputs."""
+
 import contextlib
 from typing import Any, Iterator, Optional, Sequence, Union
 
@@ -30,12 +31,14 @@ def allocate(like: Tensor, shape: Sequence[int], dtype: str, name: str, stream: 
     if like.kind == "torch":
         torch = _tensor.torch_module()
         with _allocating_on(torch, like, stream):
-            return torch.empty(tuple(shape), dtype=torch.bfloat16 if dtype == "bf16" else torch.float32,
-                               device=like.owner.device)
+            return torch.empty(
+                tuple(shape), dtype=torch.bfloat16 if dtype == "bf16" else torch.float32, device=like.owner.device
+            )
     if like.kind == "numpy":
         return _tensor.numpy_module().empty(tuple(shape), like.owner.dtype if dtype == "bf16" else "float32")
-    raise InvalidArgumentError(f"{name}: outputs are allocated for tensors of torch and numpy; give {name}= to write to, "
-                               f"{list(shape)} {dtype}")
+    raise InvalidArgumentError(
+        f"{name}: outputs are allocated for tensors of torch and numpy; give {name}= to write to, {list(shape)} {dtype}"
+    )
 
 
 def resolve(wanted: Wanted, like: Tensor, shape: Sequence[int], dtype: str, name: str, stream: Optional[int]) -> Any:

@@ -1,7 +1,8 @@
 """The low-level call: all of smla_prefill_args, on tensors."""
+
 import contextlib
 import math
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import _native, _outputs, _tensor
 from ._context import Description, Kernel, context
@@ -16,8 +17,8 @@ _OUTPUTS = ("out", "lse", "max_logits")
 
 def resolve_stream(stream: Any, value: Any) -> Optional[int]:
     """The CUstream as a number, from a number, an object of torch, cupy or cuda.core, or None: then torch's current
-    stream of the tensor's device, the NULL stream included; the producer's where __cuda_array_interface__ names it; else
-    None."""
+    stream of the tensor's device, the NULL stream included; the producer's where __cuda_array_interface__ names it;
+    else None."""
     if stream is None:
         if _tensor.is_torch(value) and value.device.type == "cuda":
             return _tensor.torch_module().cuda.current_stream(value.device).cuda_stream
@@ -30,8 +31,9 @@ def resolve_stream(stream: Any, value: Any) -> Optional[int]:
     for attribute in ("cuda_stream", "ptr"):
         if isinstance(getattr(stream, attribute, None), int):
             return getattr(stream, attribute)
-    raise InvalidArgumentError(f"stream is a {type(stream).__name__}: give a CUstream as a number, or a stream of torch, "
-                               "cupy or cuda.core")
+    raise InvalidArgumentError(
+        f"stream is a {type(stream).__name__}: give a CUstream as a number, or a stream of torch, cupy or cuda.core"
+    )
 
 
 def _check(condition: bool, message: str) -> None:
@@ -48,16 +50,24 @@ def _drop_kv_head(tensor: Tensor, name: str) -> Tensor:
     if len(tensor.shape) != 3:
         return tensor
     if tensor.shape[1] != 1:
-        raise UnsupportedError(f"{name} is {_say(tensor)}: all query heads share one key/value head, so its second "
-                               "dimension is 1")
-    return Tensor(tensor.pointer, (tensor.shape[0], tensor.shape[2]), (tensor.strides[0], tensor.strides[2]), tensor.dtype,
-                  tensor.device, tensor.kind, tensor.owner, tensor.stream)
+        raise UnsupportedError(
+            f"{name} is {_say(tensor)}: all query heads share one key/value head, so its second dimension is 1"
+        )
+    return Tensor(
+        tensor.pointer,
+        (tensor.shape[0], tensor.shape[2]),
+        (tensor.strides[0], tensor.strides[2]),
+        tensor.dtype,
+        tensor.device,
+        tensor.kind,
+        tensor.owner,
+        tensor.stream,
+    )
 
 
 def _settle(value: Any, tensor: Tensor) -> Any:
     """A copy of an input that an expanded (stride 0) dimension makes unfit for the call, else the input."""
-    expanded = tensor.numel > 0 and any(
-        size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.strides))
+    expanded = tensor.numel > 0 and any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.strides))
     if expanded and tensor.kind == "torch":
         return value.contiguous()
     if expanded and tensor.kind == "numpy":
@@ -83,11 +93,14 @@ class _Call:
 
     def _check_inputs(self) -> None:
         query, kv, indices = (self.tensors[name] for name in ("query", "kv", "indices"))
-        _check(len(query.shape) == 3 and query.dtype in _BF16, f"query is {_say(query)}: [s_q, h_q, d_qk] bf16 is needed")
+        _check(
+            len(query.shape) == 3 and query.dtype in _BF16, f"query is {_say(query)}: [s_q, h_q, d_qk] bf16 is needed"
+        )
         self.s_q, self.h_q, self.d_qk = query.shape
         self._expect("kv", (kv.shape[0], self.d_qk) if kv.shape else (), _BF16, "[s_kv, d_qk] or [s_kv, 1, d_qk]")
-        self._expect("indices", (self.s_q, indices.shape[-1]) if indices.shape else (), ("i32",),
-                     "[s_q, topk] or [s_q, 1, topk]")
+        self._expect(
+            "indices", (self.s_q, indices.shape[-1]) if indices.shape else (), ("i32",), "[s_q, topk] or [s_q, 1, topk]"
+        )
         self.s_kv, self.topk = kv.shape[0], indices.shape[-1]
         self._expect("topk_length", (self.s_q,), ("i32",), "[s_q]")
         self._expect("attn_sink", (self.h_q,), ("f32",), "[h_q]")
@@ -96,17 +109,23 @@ class _Call:
         tensor = self.tensors.get(name)
         if tensor is None:
             return
-        _check(bool(shape) and tensor.shape == shape and tensor.dtype in dtypes,
-               f"{name} is {_say(tensor)}: {words} {dtypes[0]} is needed, here {list(shape)}")
-        _check(name == "topk_length" or shape[-1] <= 1 or tensor.numel == 0 or tensor.strides[-1] == 1,
-               f"{name}: its last dimension has stride {tensor.strides[-1]}; it must be contiguous")
+        _check(
+            bool(shape) and tensor.shape == shape and tensor.dtype in dtypes,
+            f"{name} is {_say(tensor)}: {words} {dtypes[0]} is needed, here {list(shape)}",
+        )
+        _check(
+            name == "topk_length" or shape[-1] <= 1 or tensor.numel == 0 or tensor.strides[-1] == 1,
+            f"{name}: its last dimension has stride {tensor.strides[-1]}; it must be contiguous",
+        )
         query = self.tensors["query"]
         _check(tensor.device == query.device, f"{name} is on {_place(tensor)} and query on {_place(query)}")
 
     def check_query_row(self) -> None:
         query = self.tensors["query"]
-        _check(self.d_qk <= 1 or query.numel == 0 or query.strides[-1] == 1,
-               f"query: its last dimension has stride {query.strides[-1]}; it must be contiguous")
+        _check(
+            self.d_qk <= 1 or query.numel == 0 or query.strides[-1] == 1,
+            f"query: its last dimension has stride {query.strides[-1]}; it must be contiguous",
+        )
 
     def add_output(self, name: str, value: Any, shape: Tuple[int, ...], dtypes: Tuple[str, ...]) -> None:
         if value is None:
@@ -136,14 +155,24 @@ def _is_read_only(value: Any) -> bool:
     return bool(interface and interface["data"][1])
 
 
-def _fill(call: _Call, sm_scale: float, lse_flags: int, pointers: Dict[str, int]) -> _native.PrefillArgs:
+def _fill(call: _Call, sm_scale: float, lse_flags: int, pointers: Mapping[str, Optional[int]]) -> _native.PrefillArgs:
     return _native.PrefillArgs(
-        lse_flags=lse_flags, s_q=call.s_q, s_kv=call.s_kv, topk=call.topk, sm_scale=sm_scale,
-        query_stride_token=call.stride("query", 0), query_stride_head=call.stride("query", 1),
-        kv_stride_token=call.stride("kv", 0), indices_stride_token=call.stride("indices", 0),
-        topk_length_stride=call.stride("topk_length", 0), out_stride_token=call.stride("out", 0),
-        out_stride_head=call.stride("out", 1), lse_stride_token=call.stride("lse", 0),
-        max_logits_stride_token=call.stride("max_logits", 0), **pointers)
+        lse_flags=lse_flags,
+        s_q=call.s_q,
+        s_kv=call.s_kv,
+        topk=call.topk,
+        sm_scale=sm_scale,
+        query_stride_token=call.stride("query", 0),
+        query_stride_head=call.stride("query", 1),
+        kv_stride_token=call.stride("kv", 0),
+        indices_stride_token=call.stride("indices", 0),
+        topk_length_stride=call.stride("topk_length", 0),
+        out_stride_token=call.stride("out", 0),
+        out_stride_head=call.stride("out", 1),
+        lse_stride_token=call.stride("lse", 0),
+        max_logits_stride_token=call.stride("max_logits", 0),
+        **pointers,
+    )
 
 
 def _run_on_device(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int) -> None:
@@ -163,8 +192,10 @@ def _run_on_host(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int, d
         stack.enter_context(driver().device(device))
         staging = Staging(driver())
         stack.callback(staging.close)
-        pointers = {name: (staging.output if name in _OUTPUTS else staging.input)(tensor, name)
-                    for name, tensor in call.tensors.items()}
+        pointers = {
+            name: (staging.output if name in _OUTPUTS else staging.input)(tensor, name)
+            for name, tensor in call.tensors.items()
+        }
         size = kernel.workspace_size(call.s_q, call.topk)
         if size:
             pointers.update(workspace=staging.scratch(size))
@@ -174,30 +205,47 @@ def _run_on_host(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int, d
         staging.copy_back(call.stream or 0)
 
 
-def prefill(query: Any, kv: Any, indices: Any, sm_scale: float, *, d_v: int = 512, topk_length: Any = None,
-            attn_sink: Any = None, out: Any = None, lse: Any = True, max_logits: Any = True, lse_base_2: bool = False,
-            lse_with_sink: bool = False, lse_empty_negative: bool = False, batch_invariant: bool = False,
-            stream: Any = None, device: int = 0) -> Tuple[Any, Any, Any]:
+def prefill(
+    query: Any,
+    kv: Any,
+    indices: Any,
+    sm_scale: float,
+    *,
+    d_v: int = 512,
+    topk_length: Any = None,
+    attn_sink: Any = None,
+    out: Any = None,
+    lse: Any = True,
+    max_logits: Any = True,
+    lse_base_2: bool = False,
+    lse_with_sink: bool = False,
+    lse_empty_negative: bool = False,
+    batch_invariant: bool = False,
+    stream: Any = None,
+    device: int = 0,
+) -> Tuple[Any, Any, Any]:
     """Sparse attention of s_q independent query tokens: smla_prefill (smla.h has the equations).
 
     query: [s_q, h_q, d_qk] bf16 (numpy: ml_dtypes.bfloat16, or its bits as uint16). kv: [s_kv, d_qk] or [s_kv, 1, d_qk]
     bf16; its first d_v columns are the values. indices: [s_q, topk] or [s_q, 1, topk] int32; entries outside [0, s_kv)
     are ignored, duplicates count, there is no causal bound. topk_length: [s_q] int32, clamped to [0, topk], or None.
     attn_sink: [h_q] float32, natural logarithms, or None. sm_scale: finite.
-    out: None allocates [s_q, h_q, d_v] bf16 like query; or a tensor to write to. lse, max_logits: [s_q, h_q] float32; True
-    allocates, None or False leaves it out, or a tensor to write to. lse is a natural logarithm without the sink, +inf on an
-    empty row, unless lse_base_2, lse_with_sink or lse_empty_negative say otherwise.
+    out: None allocates [s_q, h_q, d_v] bf16 like query; or a tensor to write to. lse, max_logits: [s_q, h_q] float32;
+    True allocates, None or False leaves it out, or a tensor to write to. lse is a natural logarithm without the sink,
+    +inf on an empty row, unless lse_base_2, lse_with_sink or lse_empty_negative say otherwise.
 
     Strides are free where the kernel's alignment allows (query, kv and out: multiples of 8 elements from a 16-byte
     boundary); the last dimension is contiguous, topk_length's excepted. Inputs are not changed and nothing is kept.
     stream: a CUstream as a number or a stream object; None is torch's current stream, the NULL stream included. Work on
-    device tensors is enqueued, not waited for; it may be captured once the kernel is prepared (smla.prepare). Host arrays
-    go to `device` and back, synchronously.
+    device tensors is enqueued, not waited for; it may be captured once the kernel is prepared (smla.prepare). Host
+    arrays go to `device` and back, synchronously.
 
-    Returns (out, max_logits, lse), None for what was left out. Raises smla's errors; outputs the caller gave are untouched
-    then, unless a kernel had begun to run."""
+    Returns (out, max_logits, lse), None for what was left out. Raises smla's errors; outputs the caller gave are
+    untouched then, unless a kernel had begun to run."""
     number = resolve_stream(stream, query)
-    call = _Call({"query": query, "kv": kv, "indices": indices, "topk_length": topk_length, "attn_sink": attn_sink}, number)
+    call = _Call(
+        {"query": query, "kv": kv, "indices": indices, "topk_length": topk_length, "attn_sink": attn_sink}, number
+    )
     call.check_query_row()
     _check(math.isfinite(sm_scale), f"sm_scale is {sm_scale}: it must be finite, 1/sqrt(d_qk) for instance")
     like = call.tensors["query"]
@@ -210,8 +258,11 @@ def prefill(query: Any, kv: Any, indices: Any, sm_scale: float, *, d_v: int = 51
     call.add_output("out", out, rows + (d_v,), _BF16)
     call.add_output("lse", lse, rows, ("f32",))
     call.add_output("max_logits", max_logits, rows, ("f32",))
-    flags = (lse_base_2 * _native.LSE_BASE_2 | lse_with_sink * _native.LSE_WITH_SINK
-             | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE)
+    flags = (
+        lse_base_2 * _native.LSE_BASE_2
+        | lse_with_sink * _native.LSE_WITH_SINK
+        | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
+    )
     if call.s_q and like.device is None:
         _run_on_host(call, kernel, sm_scale, flags, place)
     elif call.s_q:

@@ -1,4 +1,5 @@
 """Host arrays: copied to the device before the call and back after it. Slow and synchronous, for tests and tools."""
+
 import itertools
 from typing import Dict, List, Tuple
 

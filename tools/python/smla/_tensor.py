@@ -2,6 +2,7 @@
 
 Nothing is imported here: torch and numpy are looked at only when the caller has imported them.
 """
+
 import ctypes
 import dataclasses
 import sys
@@ -9,8 +10,22 @@ from typing import Any, Optional, Sequence, Tuple
 
 from .errors import InvalidArgumentError
 
-ITEM_BYTES = {"bf16": 2, "f16": 2, "u16": 2, "i16": 2, "f32": 4, "i32": 4, "u32": 4, "f64": 8, "i64": 8, "u64": 8,
-              "i8": 1, "u8": 1, "bool": 1, "f8_e4m3": 1}
+ITEM_BYTES = {
+    "bf16": 2,
+    "f16": 2,
+    "u16": 2,
+    "i16": 2,
+    "f32": 4,
+    "i32": 4,
+    "u32": 4,
+    "f64": 8,
+    "i64": 8,
+    "u64": 8,
+    "i8": 1,
+    "u8": 1,
+    "bool": 1,
+    "f8_e4m3": 1,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,22 +101,54 @@ def is_numpy(value: object) -> bool:
     return numpy is not None and hasattr(numpy, "ndarray") and isinstance(value, numpy.ndarray)
 
 
-_TORCH_DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32", "torch.float64": "f64",
-                 "torch.int8": "i8", "torch.uint8": "u8", "torch.int16": "i16", "torch.uint16": "u16",
-                 "torch.int32": "i32", "torch.uint32": "u32", "torch.int64": "i64", "torch.uint64": "u64",
-                 "torch.bool": "bool", "torch.float8_e4m3fn": "f8_e4m3"}
+_TORCH_DTYPES = {
+    "torch.bfloat16": "bf16",
+    "torch.float16": "f16",
+    "torch.float32": "f32",
+    "torch.float64": "f64",
+    "torch.int8": "i8",
+    "torch.uint8": "u8",
+    "torch.int16": "i16",
+    "torch.uint16": "u16",
+    "torch.int32": "i32",
+    "torch.uint32": "u32",
+    "torch.int64": "i64",
+    "torch.uint64": "u64",
+    "torch.bool": "bool",
+    "torch.float8_e4m3fn": "f8_e4m3",
+}
 
-_NUMPY_DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8", "uint8": "u8",
-                 "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32", "int64": "i64", "uint64": "u64",
-                 "bool": "bool", "float8_e4m3fn": "f8_e4m3"}
+_NUMPY_DTYPES = {
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "uint16": "u16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "i64",
+    "uint64": "u64",
+    "bool": "bool",
+    "float8_e4m3fn": "f8_e4m3",
+}
 
 
 def _describe_torch(value: Any, name: str) -> Tensor:
     if value.device.type not in ("cuda", "cpu"):
         raise InvalidArgumentError(f"{name} is on {value.device}: tensors of torch are taken from cuda and cpu")
     device = None if value.device.type == "cpu" else value.device.index
-    return Tensor(value.data_ptr(), tuple(value.shape), tuple(value.stride()),
-                  _TORCH_DTYPES.get(str(value.dtype), str(value.dtype)), device, "torch", value)
+    return Tensor(
+        value.data_ptr(),
+        tuple(value.shape),
+        tuple(value.stride()),
+        _TORCH_DTYPES.get(str(value.dtype), str(value.dtype)),
+        device,
+        "torch",
+        value,
+    )
 
 
 def _describe_numpy(value: Any, name: str) -> Tensor:
@@ -109,12 +156,32 @@ def _describe_numpy(value: Any, name: str) -> Tensor:
     if any(stride % item for stride in value.strides) or not value.dtype.isnative:
         raise InvalidArgumentError(f"{name}: its strides must be whole elements, in this machine's byte order")
     strides = tuple(stride // item for stride in value.strides)
-    return Tensor(value.ctypes.data, value.shape, strides, _NUMPY_DTYPES.get(value.dtype.name, value.dtype.name), None,
-                  "numpy", value)
+    return Tensor(
+        value.ctypes.data,
+        value.shape,
+        strides,
+        _NUMPY_DTYPES.get(value.dtype.name, value.dtype.name),
+        None,
+        "numpy",
+        value,
+    )
 
 
-_INTERFACE_DTYPES = {"f2": "f16", "f4": "f32", "f8": "f64", "i1": "i8", "i2": "i16", "i4": "i32", "i8": "i64", "u1": "u8",
-                     "u2": "u16", "u4": "u32", "u8": "u64", "V2": "bf16", "b1": "bool"}
+_INTERFACE_DTYPES = {
+    "f2": "f16",
+    "f4": "f32",
+    "f8": "f64",
+    "i1": "i8",
+    "i2": "i16",
+    "i4": "i32",
+    "i8": "i64",
+    "u1": "u8",
+    "u2": "u16",
+    "u4": "u32",
+    "u8": "u64",
+    "V2": "bf16",
+    "b1": "bool",
+}
 
 
 def _device_of_pointer(pointer: int) -> int:
@@ -137,8 +204,9 @@ def _describe_interface(value: Any, name: str) -> Tensor:
             raise InvalidArgumentError(f"{name}: its strides must be whole elements")
         strides = tuple(stride // item for stride in interface["strides"])
     pointer = interface["data"][0] or 0
-    return Tensor(pointer, shape, strides, dtype, _device_of_pointer(pointer), "interface", value,
-                  interface.get("stream"))
+    return Tensor(
+        pointer, shape, strides, dtype, _device_of_pointer(pointer), "interface", value, interface.get("stream")
+    )
 
 
 class _DLDevice(ctypes.Structure):
@@ -152,14 +220,32 @@ class _DLDataType(ctypes.Structure):
 class _DLTensor(ctypes.Structure):
     """The start of DLManagedTensor, DLPack 0.x and the unversioned capsules of 1.x."""
 
-    _fields_ = [("data", ctypes.c_void_p), ("device", _DLDevice), ("ndim", ctypes.c_int32), ("dtype", _DLDataType),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-                ("byte_offset", ctypes.c_uint64)]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
 
 
 _DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
-_DL_DTYPES = {(0, 8): "i8", (0, 16): "i16", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (1, 16): "u16",
-              (1, 32): "u32", (1, 64): "u64", (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16"}
+_DL_DTYPES = {
+    (0, 8): "i8",
+    (0, 16): "i16",
+    (0, 32): "i32",
+    (0, 64): "i64",
+    (1, 8): "u8",
+    (1, 16): "u16",
+    (1, 32): "u32",
+    (1, 64): "u64",
+    (2, 16): "f16",
+    (2, 32): "f32",
+    (2, 64): "f64",
+    (4, 16): "bf16",
+}
 
 
 def _describe_dlpack(value: Any, name: str, stream: Optional[int]) -> Tensor:
@@ -176,10 +262,18 @@ def _describe_dlpack(value: Any, name: str, stream: Optional[int]) -> Tensor:
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else contiguous_strides(shape)
     dtype = _DL_DTYPES.get((tensor.dtype.code, tensor.dtype.bits)) if tensor.dtype.lanes == 1 else None
     if dtype is None:
-        raise InvalidArgumentError(f"{name}: DLPack type code {tensor.dtype.code}, {tensor.dtype.bits} bits is none that "
-                                   "smla takes")
-    return Tensor((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, int(device_id) if on_device else None,
-                  "dlpack", (value, capsule))
+        raise InvalidArgumentError(
+            f"{name}: DLPack type code {tensor.dtype.code}, {tensor.dtype.bits} bits is none that smla takes"
+        )
+    return Tensor(
+        (tensor.data or 0) + tensor.byte_offset,
+        shape,
+        strides,
+        dtype,
+        int(device_id) if on_device else None,
+        "dlpack",
+        (value, capsule),
+    )
 
 
 def describe(value: Any, name: str, stream: Optional[int] = None) -> Tensor:
@@ -197,5 +291,7 @@ def describe(value: Any, name: str, stream: Optional[int] = None) -> Tensor:
         return _describe_interface(value, name)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _describe_dlpack(value, name, stream)
-    raise InvalidArgumentError(f"{name} is a {type(value).__name__}: give a tensor of torch or numpy, one with "
-                               "__cuda_array_interface__ or __dlpack__, or a smla.DeviceTensor")
+    raise InvalidArgumentError(
+        f"{name} is a {type(value).__name__}: give a tensor of torch or numpy, one with "
+        "__cuda_array_interface__ or __dlpack__, or a smla.DeviceTensor"
+    )

@@ -1,4 +1,5 @@
 """One exception class a status of smla.h; all are SmlaError, and Python's own class of that kind where there is one."""
+
 import ctypes
 from typing import Dict, Type
 
@@ -82,8 +83,17 @@ class InternalError(SmlaError, RuntimeError):
 
 CLASSES: Dict[int, Type[SmlaError]] = {
     kind.status: kind
-    for kind in (InvalidArgumentError, UnsupportedError, UnavailableError, NotCachedError, CompileError, FileError,
-                 OutOfMemoryError, DriverError, InternalError)
+    for kind in (
+        InvalidArgumentError,
+        UnsupportedError,
+        UnavailableError,
+        NotCachedError,
+        CompileError,
+        FileError,
+        OutOfMemoryError,
+        DriverError,
+        InternalError,
+    )
 }
 
 

@@ -1,4 +1,5 @@
 """The kernel of FlashInfer's trace `sparse_mla_prefill_h64_d512_k640` on smla."""
+
 from typing import Any, Optional
 
 from . import _tensor
@@ -17,7 +18,10 @@ def run(Q: Any, KV: Any, indices: Any, topk_length: Optional[Any], attn_sink: Op
     nothing is kept from one call to the next but the kernel."""
     query, lists = (_tensor.describe(value, name) for value, name in ((Q, "Q"), (indices, "indices")))
     if query.shape[1:] != (HEADS, D) or lists.shape[-1:] != (TOPK,):
-        raise InvalidArgumentError(f"Q {list(query.shape)}, indices {list(lists.shape)}: this is the kernel of "
-                                   f"[M, {HEADS}, {D}] and [M, {TOPK}]")
-    return prefill(Q, KV, indices, float(sm_scale), topk_length=topk_length, attn_sink=attn_sink, lse=None,
-                   max_logits=None)[0]
+        raise InvalidArgumentError(
+            f"Q {list(query.shape)}, indices {list(lists.shape)}: this is the kernel of "
+            f"[M, {HEADS}, {D}] and [M, {TOPK}]"
+        )
+    return prefill(
+        Q, KV, indices, float(sm_scale), topk_length=topk_length, attn_sink=attn_sink, lse=None, max_logits=None
+    )[0]

@@ -1,14 +1,15 @@
 """The quantised key/value caches: their layouts as data, writers and readers, for numpy and torch alike, vectorised.
 
 A cache is bytes: [pages, bytes a page] uint8 (or [pages, page_size, 1, bytes a token] as FlashMLA shapes it, of any
-one-byte dtype) with a free stride between pages; token `slot` lies in page slot // page_size. `place` says how a page is
-laid out: "token": each token's values, tail or scales one after the other; "page": the values and tails of all tokens,
-then the scales of all.
+one-byte dtype) with a free stride between pages; token `slot` lies in page slot // page_size. `place` says how a page
+is laid out: "token": each token's values, tail or scales one after the other; "page": the values and tails of all
+tokens, then the scales of all.
 
-Writers: a ue8m0 or float32 scale is 2^ceil(log2(max(amax/448, 1e-4))), a value e4m3(x/scale) to nearest even; of the fp4
-formats the scale is e4m3(clamp(amax/6, 2^-9, 448)), a value e2m1(x/scale) to nearest, ties to even, saturating. A NaN makes
-its group's scale NaN. Readers take any scale bits and round value * scale to bf16.
+Writers: a ue8m0 or float32 scale is 2^ceil(log2(max(amax/448, 1e-4))), a value e4m3(x/scale) to nearest even; of the
+fp4 formats the scale is e4m3(clamp(amax/6, 2^-9, 448)), a value e2m1(x/scale) to nearest, ties to even, saturating. A
+NaN makes its group's scale NaN. Readers take any scale bits and round value * scale to bf16.
 """
+
 import dataclasses
 from typing import Any, Dict, Optional, Tuple
 
@@ -21,7 +22,8 @@ from .errors import InvalidArgumentError
 @dataclasses.dataclass(frozen=True)
 class KvFormat:
     """A layout. values: "e4m3" or "e2m1" (two a byte, the even element in the low nibble). group: elements a scale.
-    scale: "f32", "ue8m0" or "e4m3". scale_pad: unused bytes behind a token's scales. tail: unquantised bf16 elements."""
+    scale: "f32", "ue8m0" or "e4m3". scale_pad: unused bytes behind a token's scales. tail: unquantised bf16
+    elements."""
 
     name: str
     elements: int
@@ -57,15 +59,18 @@ class KvFormat:
         return page_size * self.token_bytes
 
 
-FORMATS: Dict[str, KvFormat] = {row.name: row for row in (
-    KvFormat("v32", 512, "e4m3", 128, "f32", "token", tail=64),
-    KvFormat("v32_norope", 512, "e4m3", 128, "f32", "token"),
-    KvFormat("v4", 448, "e4m3", 64, "ue8m0", "page", scale_pad=1, tail=64),
-    KvFormat("v41", 512, "e4m3", 32, "ue8m0", "token"),
-    KvFormat("v41_planar", 512, "e4m3", 32, "ue8m0", "page"),
-    KvFormat("v41_fp4", 512, "e2m1", 16, "e4m3", "token"),
-    KvFormat("v41_fp4_planar", 512, "e2m1", 16, "e4m3", "page"),
-)}
+FORMATS: Dict[str, KvFormat] = {
+    row.name: row
+    for row in (
+        KvFormat("v32", 512, "e4m3", 128, "f32", "token", tail=64),
+        KvFormat("v32_norope", 512, "e4m3", 128, "f32", "token"),
+        KvFormat("v4", 448, "e4m3", 64, "ue8m0", "page", scale_pad=1, tail=64),
+        KvFormat("v41", 512, "e4m3", 32, "ue8m0", "token"),
+        KvFormat("v41_planar", 512, "e4m3", 32, "ue8m0", "page"),
+        KvFormat("v41_fp4", 512, "e2m1", 16, "e4m3", "token"),
+        KvFormat("v41_fp4_planar", 512, "e2m1", 16, "e4m3", "page"),
+    )
+}
 
 
 def kv_format(name: str) -> KvFormat:
@@ -104,18 +109,24 @@ def open_cache(cache: Any, layout: str, page_size: Optional[int] = None) -> Cach
     pages = ops.as_bytes(cache)
     if len(pages.shape) > 2:
         if page_size not in (None, pages.shape[1]):
-            raise InvalidArgumentError(f"page_size {page_size}: the cache's shape {list(pages.shape)} says {pages.shape[1]}")
+            raise InvalidArgumentError(
+                f"page_size {page_size}: the cache's shape {list(pages.shape)} says {pages.shape[1]}"
+            )
         page_size = pages.shape[1]
         if pages.shape[-1] != row.token_bytes or (len(pages.shape) == 4 and pages.shape[2] != 1):
-            raise InvalidArgumentError(f"the cache is {list(pages.shape)}: {layout} is [pages, page_size, 1, "
-                                       f"{row.token_bytes}]")
+            raise InvalidArgumentError(
+                f"the cache is {list(pages.shape)}: {layout} is [pages, page_size, 1, {row.token_bytes}]"
+            )
         pages = ops.flat_pages(pages, row.page_bytes(page_size))
     if len(pages.shape) != 2 or page_size is None or page_size < 1:
-        raise InvalidArgumentError(f"the cache is {list(pages.shape)} with page_size {page_size}: [pages, bytes a page] and "
-                                   "the tokens of a page are needed")
+        raise InvalidArgumentError(
+            f"the cache is {list(pages.shape)} with page_size {page_size}: [pages, bytes a page] and "
+            "the tokens of a page are needed"
+        )
     if pages.shape[1] < row.page_bytes(page_size):
-        raise InvalidArgumentError(f"a page has {pages.shape[1]} bytes: {page_size} tokens of {layout} take "
-                                   f"{row.page_bytes(page_size)}")
+        raise InvalidArgumentError(
+            f"a page has {pages.shape[1]} bytes: {page_size} tokens of {layout} take {row.page_bytes(page_size)}"
+        )
     values, scales, tail = _parts(ops, pages, row, page_size)
     return Cache(row, ops, values, scales, tail)
 
@@ -130,8 +141,11 @@ def _parts(ops: Any, pages: Any, row: KvFormat, page_size: int) -> Tuple[Any, An
         return part(0, step, row.value_bytes), part(scales, step, row.scale_bytes), part(tail, step, 2 * row.tail)
     step = row.value_bytes + 2 * row.tail
     scale_step = row.scale_bytes + row.scale_pad
-    return (part(0, step, row.value_bytes), part(page_size * step, scale_step, row.scale_bytes),
-            part(row.value_bytes, step, 2 * row.tail))
+    return (
+        part(0, step, row.value_bytes),
+        part(page_size * step, scale_step, row.scale_bytes),
+        part(row.value_bytes, step, 2 * row.tail),
+    )
 
 
 def gather(cache: Any, slots: Any, layout: str, page_size: Optional[int] = None) -> Any:
@@ -153,20 +167,22 @@ def gather(cache: Any, slots: Any, layout: str, page_size: Optional[int] = None)
 
 
 def write(cache: Any, slots: Any, rows: Any, layout: str, page_size: Optional[int] = None) -> None:
-    """Quantises rows [n, d_qk] (bf16, numpy's bits as uint16, or float32) into a cache's slots [n]. In place: nothing but
-    those tokens' bytes is written."""
+    """Quantises rows [n, d_qk] (bf16, numpy's bits as uint16, or float32) into a cache's slots [n]. In place: nothing
+    but those tokens' bytes is written."""
     view = open_cache(cache, layout, page_size)
     ops, row = view.ops, view.layout
     if tuple(rows.shape) != tuple(slots.shape) + (row.d_qk,):
-        raise InvalidArgumentError(f"rows are {list(rows.shape)} for {list(slots.shape)} slots: {layout} has d {row.d_qk}")
+        raise InvalidArgumentError(
+            f"rows are {list(rows.shape)} for {list(slots.shape)} slots: {layout} has d {row.d_qk}"
+        )
     page, token = slots // view.values.shape[1], slots % view.values.shape[1]
-    groups = ops.to_f32(rows[..., :row.elements]).reshape(tuple(slots.shape) + (row.groups, row.group))
+    groups = ops.to_f32(rows[..., : row.elements]).reshape(tuple(slots.shape) + (row.groups, row.group))
     bits, scale = ops.encode_scales(groups, row.scale)
     values = ops.encode_values(groups / scale[..., None], row.values)
     view.values[page, token] = values.reshape(tuple(slots.shape) + (row.value_bytes,))
     view.scales[page, token] = bits
     if row.tail:
-        view.tail[page, token] = ops.bytes_of_bf16(rows[..., row.elements:])
+        view.tail[page, token] = ops.bytes_of_bf16(rows[..., row.elements :])
 
 
 def empty_cache(like: Any, pages: int, page_size: int, layout: str, page_align: int = 1) -> Any:
