@@ -363,6 +363,7 @@ static struct emu_mbarrier *new_mbarrier(struct emu_cta *cta)
         sync->mbarriers = more;
         sync->mbarrier_capacity = capacity;
     }
+    sync->mbarriers[sync->mbarrier_count] = (struct emu_mbarrier){0};
     return &sync->mbarriers[sync->mbarrier_count++];
 }
 
@@ -392,6 +393,8 @@ bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int
                false;
     if (!mbarrier && !(mbarrier = new_mbarrier(cta)))
         return emu_fault(warp, instr, lane, EMU_LIMIT, "no memory for an mbarrier"), false;
+    emu_clocks_release(mbarrier->arriving); /* of one that is initialised again */
+    emu_clocks_release(mbarrier->completed);
     *mbarrier = (struct emu_mbarrier){
         .offset = offset, .expected = count, .pending = (int32_t)count, .load_agent = -1, .init = instr};
     if (cta->sync->mbarrier_end == 0 || offset < cta->sync->mbarrier_low)
