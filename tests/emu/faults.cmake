@@ -5,3 +5,7 @@ add_executable(emu_test_faults ${CMAKE_CURRENT_LIST_DIR}/test_faults.c ${CMAKE_C
   ${CMAKE_CURRENT_LIST_DIR}/faults_warps.c)
 target_link_libraries(emu_test_faults PRIVATE smla_emu ${CMOCKA_LIBRARY})
 add_test(NAME emu.faults COMMAND emu_test_faults)
+
+add_executable(emu_test_engine ${CMAKE_CURRENT_LIST_DIR}/test_engine.c ${CMAKE_CURRENT_LIST_DIR}/faults_harness.c)
+target_link_libraries(emu_test_engine PRIVATE smla_emu ${CMOCKA_LIBRARY})
+add_test(NAME emu.engine COMMAND emu_test_engine)
