@@ -40,9 +40,9 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
     gen_text_add(text, "\nlaunches a call: %d\n", plan->launches);
     for (int32_t i = 0; i < plan->variant_count; i++) {
         const struct gen_variant *variant = &plan->variants[i];
-        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d query a block\n",
-                     variant->name, variant->entry, variant->threads, variant->shared_bytes,
-                     variant->queries_per_block);
+        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d block%s a query\n",
+                     variant->name, variant->entry, variant->threads, variant->shared_bytes, variant->blocks_per_query,
+                     variant->blocks_per_query == 1 ? "" : "s");
     }
     gen_text_add(text, "alignment: query, kv and out at %d bytes, their strides multiples of %d elements\n",
                  plan->pointer_alignment_bytes, plan->stride_alignment_elems);

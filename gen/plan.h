@@ -39,11 +39,11 @@ struct gen_wgmma {
 
 /* One compiled entry point. */
 struct gen_variant {
-    const char *name;  /* of the variant: tells what it is for */
+    char name[48];     /* of the variant: tells what it is for */
     const char *entry; /* extern "C" symbol */
     int32_t threads;
-    int32_t shared_bytes; /* dynamic */
-    int32_t queries_per_block;
+    int32_t shared_bytes;     /* dynamic */
+    int32_t blocks_per_query; /* each with up to 64 heads */
 };
 
 struct gen_plan {

@@ -25,7 +25,7 @@ smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_p
                                              .entry = "smla_prefill_reference",
                                              .threads = THREADS,
                                              .shared_bytes = 0,
-                                             .queries_per_block = 1};
+                                             .blocks_per_query = 1};
     plan->variant_count = 1;
     return SMLA_OK;
 }

@@ -1,8 +1,9 @@
 /* Plan of the sm_90 prefill kernel (templates/sm90_prefill.cu).
  *
- * One block computes one query token for 64 heads. Three warpgroups: one multiplies query by key and does the softmax,
- * two multiply P by V, each for half of the output columns, and gather the same half of every key
+ * One block computes one query token for up to 64 heads. Three warpgroups: one multiplies query by key and does the
+ * softmax, two multiply P by V, each for half of the output columns, and gather the same half of every key
  * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). */
+#include <stdio.h>
 #include <string.h>
 
 #include "plan.h"
@@ -40,10 +41,6 @@ static void add_region(struct gen_plan *plan, const char *name, int32_t size_byt
 
 static smla_status check_shape(const struct gen_spec *spec, struct gen_refusal *refusal)
 {
-    if (spec->h_q != 64)
-        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "h_q %d: sm_90 prefill has 64 heads so far", spec->h_q);
-    if (spec->d_qk != 512)
-        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d: sm_90 prefill has d_qk 512 so far", spec->d_qk);
     if (spec->kv_format->value_type != GEN_VALUE_BF16)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "kv_format %s: sm_90 prefill reads bf16 so far",
                           spec->kv_format->name);
@@ -59,11 +56,11 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "d_qk", spec->d_qk, "elements", GEN_BY_DESCRIPTION, "width of query and key");
     add_number(plan, "d_v", spec->d_v, "elements", GEN_BY_DESCRIPTION, "width of value: the key's first columns");
     add_number(plan, "block_heads", 64, "heads", GEN_BY_TARGET, "M of wgmma");
+    add_number(plan, "head_blocks", (spec->h_q + 63) / 64, "blocks", GEN_BY_PLAN,
+               "blocks a query: heads in groups of 64");
     add_number(plan, "block_keys", 64, "keys", GEN_BY_PLAN, "N of query.key; one bit of a 64-bit validity mask a key");
     add_number(plan, "key_slots", 2, "slots", GEN_BY_PLAN,
                "key blocks in flight; a third does not fit beside the query");
-    add_number(plan, "probability_slots", 2, "slots", GEN_BY_PLAN,
-               "softmax of a block runs beside P.V of the one before");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,
@@ -81,11 +78,11 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
     add_region(plan, "query", heads * spec->d_qk * BF16_BYTES, "query, tiles of 64 columns; at the end out");
     add_region(plan, "key", number(plan, "key_slots") * keys * spec->d_qk * BF16_BYTES,
                "key slots, tiles of 64 columns");
-    add_region(plan, "probability", number(plan, "probability_slots") * heads * keys * BF16_BYTES, "P as bf16");
-    add_region(plan, "row_scale", number(plan, "probability_slots") * heads * 4, "factor for out before a block's P.V");
+    add_region(plan, "probability", heads * keys * BF16_BYTES, "P as bf16");
+    add_region(plan, "row_scale", heads * 4, "factor for out before a block's P.V");
     add_region(plan, "out_scale", heads * 4, "factor for out at the end");
-    add_region(plan, "barriers", (number(plan, "key_slots") * (number(plan, "output_warpgroups") + 1) + 1) * 8,
-               "mbarriers: key_full for each half of each key slot, p_ready for each slot, out_scale_ready");
+    add_region(plan, "barriers", (number(plan, "key_slots") * number(plan, "output_warpgroups") + 3) * 8,
+               "mbarriers: key_full for each half of each key slot, p_ready, p_free, out_scale_ready");
 }
 
 static smla_status add_variant(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
@@ -95,11 +92,12 @@ static smla_status add_variant(const struct gen_spec *spec, struct gen_plan *pla
     if (shared_bytes > spec->target->shared_bytes)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d needs %d bytes of shared memory, %s has %d",
                           spec->d_qk, shared_bytes, spec->target->name, spec->target->shared_bytes);
-    plan->variants[plan->variant_count++] = (struct gen_variant){.name = "sm90_prefill_h64_d512",
-                                                                 .entry = "smla_sm90_prefill",
-                                                                 .threads = number(plan, "threads"),
-                                                                 .shared_bytes = shared_bytes,
-                                                                 .queries_per_block = 1};
+    struct gen_variant *variant = &plan->variants[plan->variant_count++];
+    *variant = (struct gen_variant){.entry = "smla_sm90_prefill",
+                                    .threads = number(plan, "threads"),
+                                    .shared_bytes = shared_bytes,
+                                    .blocks_per_query = number(plan, "head_blocks")};
+    snprintf(variant->name, sizeof(variant->name), "sm90_prefill_h%d_d%d", spec->h_q, spec->d_qk);
     return SMLA_OK;
 }
 

@@ -36,7 +36,7 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .d_v = bundle->spec.d_v,
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
-        .queries_per_block = variant->queries_per_block,
+        .blocks_per_query = variant->blocks_per_query,
         .pointer_alignment_bytes = plan->pointer_alignment_bytes,
         .stride_alignment_elems = plan->stride_alignment_elems,
         .out_elem_bytes = is_reference(&bundle->spec) ? 4 : 2,

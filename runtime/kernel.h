@@ -15,7 +15,7 @@ struct smla_kernel {
     int32_t d_v;
     int32_t threads;
     int32_t shared_bytes;
-    int32_t queries_per_block;
+    int32_t blocks_per_query;
     int32_t pointer_alignment_bytes; /* of query and kv */
     int32_t stride_alignment_elems;  /* of query, kv and out */
     int32_t out_elem_bytes;

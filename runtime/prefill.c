@@ -120,7 +120,7 @@ static smla_status check_size(const char *name, int64_t value, int64_t most)
 
 static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_args *args)
 {
-    smla_status status = check_size("s_q", args->s_q, (int64_t)INT32_MAX * kernel->queries_per_block);
+    smla_status status = check_size("s_q", args->s_q, INT32_MAX / kernel->blocks_per_query);
 
     if (status == SMLA_OK)
         status = check_size("s_kv", args->s_kv, INT64_MAX);
@@ -311,7 +311,7 @@ static void fill_params(const smla_prefill_args *args, const struct tensor tenso
 static smla_status launch_here(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
 {
     const bool reference = kernel->op == SMLA_OP_PREFILL_REFERENCE;
-    const int64_t blocks = (params->s_q + kernel->queries_per_block - 1) / kernel->queries_per_block;
+    const int64_t blocks = params->s_q * kernel->blocks_per_query;
     const struct rt_cu_launch_config config = {
         .gridDimX = (unsigned int)blocks,
         .gridDimY = reference ? (unsigned int)kernel->h_q : 1,

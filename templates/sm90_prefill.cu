@@ -4,12 +4,13 @@
  *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (sum_j exp(logit[h, j]) + exp(attn_sink[h]))
  *
  * in base 2, one pass over the list in blocks of 64 keys, with the largest logit so far as reference (online softmax).
- * One block of threads computes one query token, all 64 heads:
+ * One block of threads computes one query token, up to 64 heads (the rows of heads that there are not are zeros, which
+ * nobody reads from or writes to memory):
  *
  *   query   [64 heads, d_qk]      read once into shared memory
  *   key     [64 keys, d_qk]       gathered by index into one of two slots, zeros where the entry is invalid;
  *                                 the same bytes are K (along d) and V (along keys)
- *   P       [64 heads, 64 keys]   bf16, through one of two slots from the softmax warpgroup to the output warpgroups
+ *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
  *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
  *
  * Shared-memory tiles are 64 rows of 128 bytes with the 128-byte swizzle: 16-byte chunk c of row r lies at c ^ (r % 8).
@@ -24,7 +25,6 @@
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int KEYS = SMLA_BLOCK_KEYS;
 static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
-static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
 static constexpr int OUTPUT_WARPGROUPS = SMLA_OUTPUT_WARPGROUPS;
 static constexpr int OUTPUT_COLUMNS = SMLA_OUTPUT_COLUMNS;
 
@@ -36,11 +36,15 @@ static constexpr int TILE_BYTES = 64 * ROW_BYTES;
 static constexpr int CHUNK_ELEMS = 8; /* of 16 bytes */
 static constexpr int KEY_TILES = SMLA_D_QK / TILE_COLUMNS;
 static constexpr int HALF_TILES = OUTPUT_COLUMNS / TILE_COLUMNS;
+static constexpr int V_TILES = SMLA_D_V / TILE_COLUMNS;
+static constexpr int REST_TILES = KEY_TILES - V_TILES; /* of K alone */
 static constexpr int WGMMA_K = 16;
 
 static_assert(HEADS == 64 && KEYS == 64, "tiles have 64 rows");
-static_assert(SMLA_H_Q == HEADS, "one block computes all heads");
-static_assert(SMLA_D_V == OUTPUT_WARPGROUPS * OUTPUT_COLUMNS && SMLA_D_QK == SMLA_D_V, "halves cover every column");
+static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
+static_assert(SMLA_D_V == OUTPUT_WARPGROUPS * OUTPUT_COLUMNS, "halves cover every column of V");
+static_assert(REST_TILES >= 0 && REST_TILES <= 1,
+              "columns of K that are not of V: each warpgroup copies half of their rows");
 static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
@@ -48,11 +52,12 @@ static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and 
 struct block_memory {
     u8 query[KEY_TILES][TILE_BYTES]; /* when the last logits are done: out, bf16 */
     u8 key[KEY_SLOTS][KEY_TILES][TILE_BYTES];
-    u8 probability[P_SLOTS][TILE_BYTES];
-    float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the slot's P . V */
-    float out_scale[HEADS];          /* and by it at the end */
+    u8 probability[TILE_BYTES];
+    float row_scale[HEADS]; /* out is multiplied by it before the block's P . V */
+    float out_scale[HEADS]; /* and by it at the end */
     u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
-    u64 p_ready[P_SLOTS];
+    u64 p_ready;
+    u64 p_free;
     u64 out_scale_ready;
 };
 
@@ -67,21 +72,17 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
-/* For each block i of keys, slot = i % 2. mbarriers, phase (i / 2) % 2:
+/* For each block i of keys, slot = i % 2. mbarriers:
  *
- *   output warpgroup  --key_full[slot][half]-->  softmax   the half's 128 threads arrive when their copies are written
- *   softmax           --p_ready[slot]--------->  output    its 128 threads arrive when P and row_scale are stored; the
- *                                                          logits of block i have then read the key
- *   softmax           --out_scale_ready------->  output    once, after the last block
- *
- * No barrier frees a slot of P: an output warpgroup gathers block i + 2 after its P . V of block i, so key_full of
- * block i + 2, for which the softmax waits before it stores P of that block, says that both have read the slot.
- * P_SLOTS == KEY_SLOTS is what makes that so.
+ *   output warpgroup  --key_full[slot][half]-->  softmax   phase i / 2: the half's 128 threads arrive when their copies
+ *                                                          are written
+ *   softmax           --p_ready--------------->  output    phase i: its 128 threads arrive when P and row_scale are
+ *                                                          stored; the logits of block i have then read the key
+ *   output            --p_free---------------->  softmax   phase i: all 256 threads arrive when P . V of block i is
+ * done softmax           --out_scale_ready------->  output    once, after the last block
  *
  * Named barriers join the threads of one warpgroup. (racecheck follows mbarriers, but not a named barrier at which some
  * threads arrive and others wait, so none is used that way.) */
-static_assert(P_SLOTS == KEY_SLOTS, "key_full frees the slot of P");
-
 enum named_barrier {
     SETUP = 0,       /* all threads */
     QUERY_READY = 1, /* softmax warpgroup: every thread's part of the query is written */
@@ -94,6 +95,8 @@ struct work {
     const smla_prefill_params &params;
     block_memory &memory;
     i64 token;
+    int first_head;  /* of h_q */
+    int heads;       /* up to 64 */
     i32 length;      /* entries of the list that count */
     i32 block_count; /* of keys */
 };
@@ -149,15 +152,21 @@ __device__ __forceinline__ void gather_half(const work &w, int half, int slot, c
         for (int i = 0; i < HALF_TILES; i++)
             cp_async_16(tile + i * TILE_BYTES + turn * COPY_ROWS * ROW_BYTES,
                         valid ? source + i * TILE_COLUMNS : source, valid ? 16 : 0);
+        /* The columns that are not of V: rows 0 to 31 by half 0, the others by half 1. */
+        if (REST_TILES > 0 && turn / (COPY_TURNS / OUTPUT_WARPGROUPS) == half) {
+            u32 to = shared_address(w.memory.key[slot][V_TILES]) + swizzled(row, chunk);
+            cp_async_16(to + turn * COPY_ROWS * ROW_BYTES, valid ? source + SMLA_D_V - half * OUTPUT_COLUMNS : source,
+                        valid ? 16 : 0);
+        }
     }
     cp_async_mbarrier_arrive(shared_address(&w.memory.key_full[slot][half]));
 }
 
 /* out *= row_scale, where any row of the warp asks for it. */
-__device__ __forceinline__ void rescale_out(const work &w, int slot, float (&out)[OUTPUT_COLUMNS / 2])
+__device__ __forceinline__ void rescale_out(const work &w, float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
-    float low = w.memory.row_scale[slot][rows.low], high = w.memory.row_scale[slot][rows.low + 8];
+    float low = w.memory.row_scale[rows.low], high = w.memory.row_scale[rows.low + 8];
     if (!__any_sync(0xffffffff, low != 1.0f || high != 1.0f))
         return;
 #pragma unroll
@@ -172,7 +181,7 @@ __device__ __forceinline__ void rescale_out(const work &w, int slot, float (&out
 /* out += P . V of one block, this half's columns. */
 __device__ __forceinline__ void multiply_values(const work &w, int half, int slot, float (&out)[OUTPUT_COLUMNS / 2])
 {
-    u64 p = wgmma_descriptor(shared_address(w.memory.probability[slot]), 0, SWIZZLE_BYTES);
+    u64 p = wgmma_descriptor(shared_address(w.memory.probability), 0, SWIZZLE_BYTES);
     u64 v = wgmma_descriptor(shared_address(w.memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
@@ -202,8 +211,9 @@ __device__ __forceinline__ void store_out(const work &w, int half, float (&out)[
     named_barrier_sync(HALF_READ + half, WARPGROUP);
 
     /* Store: a warp writes a row's half, 16 bytes a lane. */
-    u16 *destination = (u16 *)w.params.out + w.token * w.params.out_stride_token + half * OUTPUT_COLUMNS;
-    for (int head = rows.warp; head < HEADS; head += WARPGROUP / 32) {
+    u16 *destination = (u16 *)w.params.out + w.token * w.params.out_stride_token +
+                       w.first_head * w.params.out_stride_head + half * OUTPUT_COLUMNS;
+    for (int head = rows.warp; head < w.heads; head += WARPGROUP / 32) {
         int chunk = rows.lane;
         const u8 *source = staged + chunk / 8 * TILE_BYTES + swizzled(head, chunk % 8);
         *(uint4 *)(destination + head * w.params.out_stride_head + chunk * CHUNK_ELEMS) = *(const uint4 *)source;
@@ -227,9 +237,10 @@ __device__ __forceinline__ void output_role(const work &w, int half)
             load_indices(w, list, block + KEY_SLOTS, index);
 
         /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-        mbarrier_wait(shared_address(&w.memory.p_ready[slot]), block / KEY_SLOTS % 2);
-        rescale_out(w, slot, out);
+        mbarrier_wait(shared_address(&w.memory.p_ready), block % 2);
+        rescale_out(w, out);
         multiply_values(w, half, slot, out);
+        mbarrier_arrive(shared_address(&w.memory.p_free));
 
         /* Refill the slot. */
         if (more) {
@@ -250,16 +261,21 @@ struct softmax_state {
     float sum[2];       /* of 2^(logit - reference), this lane's columns */
 };
 
-/* Reads the query into shared memory. Each block's fence_proxy_async before its wgmma serves these copies too. */
+/* Reads the query into shared memory, zeros for heads that there are not. Each block's fence_proxy_async before its
+ * wgmma serves these copies too. */
 __device__ __forceinline__ void load_query(const work &w)
 {
-    const u16 *query = (const u16 *)w.params.query + w.token * w.params.query_stride_token;
+    const u16 *query =
+        (const u16 *)w.params.query + w.token * w.params.query_stride_token + w.first_head * w.params.query_stride_head;
     int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
-    for (int head = row; head < HEADS; head += COPY_ROWS)
+    for (int head = row; head < HEADS; head += COPY_ROWS) {
+        bool there = head < w.heads;
+        const u16 *source = there ? query + head * w.params.query_stride_head + chunk * CHUNK_ELEMS : query;
 #pragma unroll
         for (int tile = 0; tile < KEY_TILES; tile++)
             cp_async_16(shared_address(w.memory.query[tile]) + swizzled(head, chunk),
-                        query + head * w.params.query_stride_head + tile * TILE_COLUMNS + chunk * CHUNK_ELEMS, 16);
+                        there ? source + tile * TILE_COLUMNS : source, there ? 16 : 0);
+    }
     cp_async_wait_all();
     named_barrier_sync(QUERY_READY, WARPGROUP);
 }
@@ -348,13 +364,12 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
     }
 }
 
-/* Stores P as bf16 and the rows' factors into a slot, and orders them for the output warpgroups' wgmma. */
-__device__ __forceinline__ void store_probability(const work &w, int slot, const float (&p)[KEYS / 2],
-                                                  const float (&factor)[2])
+/* Stores P as bf16 and the rows' factors, and orders them for the output warpgroups' wgmma. */
+__device__ __forceinline__ void store_probability(const work &w, const float (&p)[KEYS / 2], const float (&factor)[2])
 {
     lane_rows rows = my_rows();
     int row = 16 * rows.warp + rows.lane % 16;
-    u32 tile = shared_address(w.memory.probability[slot]);
+    u32 tile = shared_address(w.memory.probability);
 #pragma unroll
     for (int column = 0; column < KEYS; column += 16) {
         const float *d = p + column / 2;
@@ -362,8 +377,8 @@ __device__ __forceinline__ void store_probability(const work &w, int slot, const
                     pack_bf16(d[2], d[3]), pack_bf16(d[4], d[5]), pack_bf16(d[6], d[7]));
     }
     if (rows.lane % 4 == 0) {
-        w.memory.row_scale[slot][rows.low] = factor[0];
-        w.memory.row_scale[slot][rows.low + 8] = factor[1];
+        w.memory.row_scale[rows.low] = factor[0];
+        w.memory.row_scale[rows.low + 8] = factor[1];
     }
     fence_proxy_async();
 }
@@ -378,9 +393,12 @@ __device__ __forceinline__ float add_sink(float lse, float sink)
 }
 
 /* Writes one row's lse and max_logits; returns the factor that turns its accumulators into out. */
-__device__ __forceinline__ float finish_row(const work &w, int head, float max_log2, float reference, float sum)
+__device__ __forceinline__ float finish_row(const work &w, int row, float max_log2, float reference, float sum)
 {
     const smla_prefill_params &params = w.params;
+    if (row >= w.heads)
+        return 0.0f;
+    int head = w.first_head + row;
     bool empty = sum == 0;
     float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
     float max = max_log2 * LN_2;
@@ -431,8 +449,11 @@ __device__ __forceinline__ void softmax_role(const work &w)
         mask_logits(valid, logit);
         softmax_block(state, scale_log2, logit, factor);
 
-        store_probability(w, slot, logit, factor);
-        mbarrier_arrive(shared_address(&w.memory.p_ready[slot]));
+        /* Wait until P . V of the block before is done, then hand over. */
+        if (block > 0)
+            mbarrier_wait(shared_address(&w.memory.p_free), (block - 1) % 2);
+        store_probability(w, logit, factor);
+        mbarrier_arrive(shared_address(&w.memory.p_ready));
     }
 
     lane_rows rows = my_rows();
@@ -441,10 +462,10 @@ __device__ __forceinline__ void softmax_role(const work &w)
         float sum = state.sum[high];
         sum += __shfl_xor_sync(0xffffffff, sum, 1);
         sum += __shfl_xor_sync(0xffffffff, sum, 2);
-        int head = rows.low + 8 * high;
-        float scale = finish_row(w, head, state.max[high], state.reference[high], sum);
+        int row = rows.low + 8 * high;
+        float scale = finish_row(w, row, state.max[high], state.reference[high], sum);
         if (rows.lane % 4 == 0)
-            w.memory.out_scale[head] = scale;
+            w.memory.out_scale[row] = scale;
     }
     mbarrier_arrive(shared_address(&w.memory.out_scale_ready));
 }
@@ -453,25 +474,26 @@ __device__ __forceinline__ void softmax_role(const work &w)
 
 __device__ __forceinline__ void init_barriers(block_memory &memory)
 {
-    for (int slot = 0; slot < KEY_SLOTS; slot++) {
+    for (int slot = 0; slot < KEY_SLOTS; slot++)
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
             mbarrier_init(shared_address(&memory.key_full[slot][half]), WARPGROUP);
-        mbarrier_init(shared_address(&memory.p_ready[slot]), WARPGROUP);
-    }
+    mbarrier_init(shared_address(&memory.p_ready), WARPGROUP);
+    mbarrier_init(shared_address(&memory.p_free), OUTPUT_WARPGROUPS * WARPGROUP);
     mbarrier_init(shared_address(&memory.out_scale_ready), WARPGROUP);
 }
 
-/* One block a query token: blockIdx.x. */
+/* HEAD_BLOCKS blocks a query token, side by side on blockIdx.x so that they find each other's keys in L2. */
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     smla_sm90_prefill(const __grid_constant__ smla_prefill_params params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
-    i64 token = blockIdx.x;
+    i64 token = blockIdx.x / SMLA_HEAD_BLOCKS;
+    int first_head = blockIdx.x % SMLA_HEAD_BLOCKS * HEADS;
     i32 length = params.topk;
     if (params.topk_length)
         length = max(0, min(length, params.topk_length[token * params.topk_length_stride]));
-    work w = {params, memory, token, length, (length + KEYS - 1) / KEYS};
+    work w = {params, memory, token, first_head, min(HEADS, SMLA_H_Q - first_head), length, (length + KEYS - 1) / KEYS};
 
     if (threadIdx.x == 0)
         init_barriers(memory);

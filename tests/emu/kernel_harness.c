@@ -9,7 +9,7 @@
 #include "compare.h"
 #include "prefill_params.h"
 
-enum { HEADS = 64, D = 512, NAN_BF16 = 0x7fff };
+enum { D_V = 512, NAN_BF16 = 0x7fff };
 
 /* ---- The kernel ---- */
 
@@ -37,13 +37,13 @@ static bool fail_smla(char why[HARNESS_WHY])
     return false;
 }
 
-bool harness_open(struct harness *harness, uint32_t op, char why[HARNESS_WHY])
+bool harness_open(struct harness *harness, uint32_t op, int32_t h_q, int32_t d_qk, char why[HARNESS_WHY])
 {
     const smla_context_desc context_desc = {.struct_size = sizeof(context_desc), .cache_policy = SMLA_CACHE_OFF};
-    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = HEADS, .d_qk = D, .target = "90"};
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = h_q, .d_qk = d_qk, .target = "90"};
     smla_context *context = NULL;
     struct text text = {0};
-    *harness = (struct harness){.op = op, .support = {.struct_size = sizeof(smla_support)}};
+    *harness = (struct harness){.op = op, .h_q = h_q, .d_qk = d_qk, .support = {.struct_size = sizeof(smla_support)}};
     bool fine = smla_context_create(&context_desc, &context) == SMLA_OK &&
                 smla_query_support(context, &desc, &harness->support) == SMLA_OK &&
                 smla_generate(context, &desc, SMLA_EMIT_PTX, keep, &text) == SMLA_OK;
@@ -105,23 +105,24 @@ static void draw_lists(struct harness_call *call, uint32_t *state)
         }
     }
     for (int64_t row = 1; row < call->s_kv; row += 2)
-        for (int d = 0; d < D; d++)
-            call->kv[row * D + d] = NAN_BF16;
+        for (int d = 0; d < call->d_qk; d++)
+            call->kv[row * call->d_qk + d] = NAN_BF16;
 }
 
-bool harness_call_make(struct harness_call *call, int64_t s_q, int64_t s_kv, int64_t topk)
+bool harness_call_make(const struct harness *harness, struct harness_call *call, int64_t s_q, int64_t s_kv,
+                       int64_t topk)
 {
     uint32_t state = 7;
-    *call = (struct harness_call){.s_q = s_q, .s_kv = s_kv, .topk = topk};
-    call->query = draw_rows((size_t)(s_q * HEADS * D), &state);
-    call->kv = draw_rows((size_t)(s_kv * D), &state);
+    *call = (struct harness_call){.h_q = harness->h_q, .d_qk = harness->d_qk, .s_q = s_q, .s_kv = s_kv, .topk = topk};
+    call->query = draw_rows((size_t)(s_q * call->h_q * call->d_qk), &state);
+    call->kv = draw_rows((size_t)(s_kv * call->d_qk), &state);
     call->indices = calloc((size_t)(s_q * topk) + 1, 4);
     call->topk_length = calloc((size_t)s_q + 1, 4);
-    call->attn_sink = calloc(HEADS, 4);
+    call->attn_sink = calloc((size_t)call->h_q, 4);
     if (!call->query || !call->kv || !call->indices || !call->topk_length || !call->attn_sink)
         return false;
     draw_lists(call, &state);
-    for (int head = 0; head < HEADS; head++)
+    for (int head = 0; head < call->h_q; head++)
         call->attn_sink[head] = head == 3 ? INFINITY : head == 5 ? -INFINITY : draw(&state);
     call->args = (smla_prefill_args){.struct_size = sizeof(call->args),
                                      .s_q = s_q,
@@ -133,7 +134,8 @@ bool harness_call_make(struct harness_call *call, int64_t s_q, int64_t s_kv, int
                                      .indices = call->indices,
                                      .topk_length = call->topk_length,
                                      .attn_sink = call->attn_sink};
-    const smla_kernel_desc shape = {.struct_size = sizeof(shape), .op = SMLA_OP_PREFILL, .h_q = HEADS, .d_qk = D};
+    const smla_kernel_desc shape = {
+        .struct_size = sizeof(shape), .op = SMLA_OP_PREFILL, .h_q = call->h_q, .d_qk = call->d_qk};
     return reference_prefill(&shape, &call->args, &call->expected);
 }
 
@@ -168,25 +170,25 @@ static void *make_output(struct emu_memory *memory, size_t size, const char *wha
 static struct smla_prefill_params make_params(struct emu_memory *memory, const struct harness_call *call,
                                               size_t out_elem_bytes)
 {
-    const size_t rows = (size_t)call->s_q * HEADS;
+    const size_t rows = (size_t)(call->s_q * call->h_q), d_qk = (size_t)call->d_qk;
     return (struct smla_prefill_params){
-        .query = upload(memory, call->query, rows * D * 2, "query"),
-        .kv = upload(memory, call->kv, (size_t)call->s_kv * D * 2, "kv"),
+        .query = upload(memory, call->query, rows * d_qk * 2, "query"),
+        .kv = upload(memory, call->kv, (size_t)call->s_kv * d_qk * 2, "kv"),
         .indices = upload(memory, call->indices, (size_t)(call->s_q * call->topk) * 4, "indices"),
         .topk_length = upload(memory, call->topk_length, (size_t)call->s_q * 4, "topk_length"),
-        .attn_sink = upload(memory, call->attn_sink, HEADS * 4, "attn_sink"),
-        .out = make_output(memory, rows * D * out_elem_bytes, "out"),
+        .attn_sink = upload(memory, call->attn_sink, (size_t)call->h_q * 4, "attn_sink"),
+        .out = make_output(memory, rows * D_V * out_elem_bytes, "out"),
         .lse = make_output(memory, rows * 4, "lse"),
         .max_logits = make_output(memory, rows * 4, "max_logits"),
-        .query_stride_token = HEADS * D,
-        .query_stride_head = D,
-        .kv_stride_token = D,
+        .query_stride_token = call->h_q * call->d_qk,
+        .query_stride_head = call->d_qk,
+        .kv_stride_token = call->d_qk,
         .indices_stride_token = call->topk,
         .topk_length_stride = 1,
-        .out_stride_token = HEADS * D,
-        .out_stride_head = D,
-        .lse_stride_token = HEADS,
-        .max_logits_stride_token = HEADS,
+        .out_stride_token = call->h_q * D_V,
+        .out_stride_head = D_V,
+        .lse_stride_token = call->h_q,
+        .max_logits_stride_token = call->h_q,
         .s_q = call->s_q,
         .s_kv = (unsigned)call->s_kv,
         .topk = (int)call->topk,
@@ -204,12 +206,12 @@ static double *widen_out(const void *out, size_t count, bool is_bf16)
 static bool is_right(const struct harness *harness, const struct harness_call *call,
                      const struct smla_prefill_params *params)
 {
-    const int64_t rows = call->s_q * HEADS;
-    double *out = widen_out(params->out, (size_t)(rows * D), harness->op == SMLA_OP_PREFILL);
+    const int64_t rows = call->s_q * call->h_q;
+    double *out = widen_out(params->out, (size_t)(rows * D_V), harness->op == SMLA_OP_PREFILL);
     double *lse = widen_out(params->lse, (size_t)rows, false);
     double *max_logits = widen_out(params->max_logits, (size_t)rows, false);
     const bool right =
-        out && lse && max_logits && compare_out(out, call->expected.out, call->expected.out_abs, rows, D).pass &&
+        out && lse && max_logits && compare_out(out, call->expected.out, call->expected.out_abs, rows, D_V).pass &&
         compare_log(lse, call->expected.lse, call->expected.logit_abs, rows, COMPARE_PREFILL).pass &&
         compare_log(max_logits, call->expected.max_logits, call->expected.logit_abs, rows, COMPARE_PREFILL).pass;
     free(out);
@@ -226,7 +228,8 @@ enum emu_result harness_run(const struct harness *harness, const struct harness_
     const struct smla_prefill_params params = make_params(memory, call, reference ? 4 : 2);
     struct emu_launch launch = {.kernel = harness->kernel,
                                 .params = (const uint8_t *)&params,
-                                .grid = {(uint32_t)call->s_q, reference ? HEADS : 1, 1},
+                                .grid = {(uint32_t)(call->s_q * (reference ? 1 : (call->h_q + 63) / 64)),
+                                         reference ? (uint32_t)call->h_q : 1, 1},
                                 .block = {harness->support.threads, 1, 1},
                                 .shared_bytes = harness->support.shared_bytes,
                                 .sm_count = 132};

@@ -12,6 +12,7 @@ enum { HARNESS_WHY = 512 };
 /* A prefill call: host arrays, and what the reference makes of them. Small, with everything awkward in it: invalid
  * entries, a length inside a block, a dead row, sinks of both infinities, keys behind invalid entries that are NaN. */
 struct harness_call {
+    int32_t h_q, d_qk;
     int64_t s_q, s_kv, topk;
     uint16_t *query, *kv;
     int32_t *indices, *topk_length;
@@ -25,13 +26,16 @@ struct harness {
     const struct emu_kernel *kernel;
     smla_support support;
     uint32_t op;
+    int32_t h_q, d_qk;
 };
 
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
-bool harness_open(struct harness *harness, uint32_t op, char why[HARNESS_WHY]);
+bool harness_open(struct harness *harness, uint32_t op, int32_t h_q, int32_t d_qk, char why[HARNESS_WHY]);
 void harness_close(struct harness *harness);
 
-bool harness_call_make(struct harness_call *call, int64_t s_q, int64_t s_kv, int64_t topk);
+/* A call for that kernel's heads and width. */
+bool harness_call_make(const struct harness *harness, struct harness_call *call, int64_t s_q, int64_t s_kv,
+                       int64_t topk);
 void harness_call_free(struct harness_call *call);
 
 /* Runs the call; outputs start as NaN. *wrong: the values are not within interface.md's bounds. The report is the

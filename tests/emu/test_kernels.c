@@ -17,7 +17,8 @@ static int open_kernels(void **state)
 {
     char why[HARNESS_WHY];
     (void)state;
-    if (harness_open(&prefill, SMLA_OP_PREFILL, why) && harness_open(&reference, SMLA_OP_PREFILL_REFERENCE, why))
+    if (harness_open(&prefill, SMLA_OP_PREFILL, 64, 512, why) &&
+        harness_open(&reference, SMLA_OP_PREFILL_REFERENCE, 64, 512, why))
         return 0;
     print_error("%s\n", why);
     return -1;
@@ -55,7 +56,7 @@ static void every_schedule(void **state)
 {
     struct harness_call call;
     (void)state;
-    assert_true(harness_call_make(&call, 4, 600, 200));
+    assert_true(harness_call_make(&prefill, &call, 4, 600, 200));
     for (int schedule = EMU_EAGER; schedule <= EMU_PCT; schedule++)
         for (uint64_t seed = 1; seed <= (schedule < EMU_RANDOM ? 1 : 6); seed++) {
             const struct emu_options options = options_of((enum emu_schedule)schedule, seed);
@@ -70,10 +71,31 @@ static void short_lists(void **state)
     (void)state;
     for (int64_t topk = 0; topk <= 129; topk = topk < 1 ? 1 : topk < 63 ? 63 : topk < 65 ? topk + 1 : topk + 32) {
         struct harness_call call;
-        assert_true(harness_call_make(&call, 2, 40, topk));
+        assert_true(harness_call_make(&prefill, &call, 2, 40, topk));
         const struct emu_options options = options_of(EMU_RANDOM, (uint64_t)topk);
         must_be_right(&prefill, &call, &options);
         harness_call_free(&call);
+    }
+}
+
+/* Other heads and widths: part of a block of heads, two blocks, keys wider than values. */
+static void every_shape(void **state)
+{
+    static const int32_t shapes[][2] = {{1, 512}, {6, 576}, {16, 512}, {64, 576}, {80, 512}, {128, 576}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct harness harness;
+        struct harness_call call;
+        char why[HARNESS_WHY];
+        if (!harness_open(&harness, SMLA_OP_PREFILL, shapes[i][0], shapes[i][1], why))
+            fail_msg("%s", why);
+        assert_true(harness_call_make(&harness, &call, 2, 400, 140));
+        for (int schedule = EMU_EAGER; schedule <= EMU_PCT; schedule++) {
+            const struct emu_options options = options_of((enum emu_schedule)schedule, i);
+            must_be_right(&harness, &call, &options);
+        }
+        harness_call_free(&call);
+        harness_close(&harness);
     }
 }
 
@@ -82,7 +104,7 @@ static void every_arithmetic(void **state)
 {
     struct harness_call call;
     (void)state;
-    assert_true(harness_call_make(&call, 2, 600, 200));
+    assert_true(harness_call_make(&prefill, &call, 2, 600, 200));
     for (int order = EMU_SUM_FORWARD; order <= EMU_SUM_DOUBLE; order++) {
         struct emu_options options = options_of(EMU_EAGER, 1);
         options.sum_order = (enum emu_sum_order)order;
@@ -96,7 +118,7 @@ static void reference_kernel(void **state)
 {
     struct harness_call call;
     (void)state;
-    assert_true(harness_call_make(&call, 1, 40, 6));
+    assert_true(harness_call_make(&reference, &call, 1, 40, 6));
     const enum emu_schedule schedules[] = {EMU_EAGER, EMU_RANDOM};
     for (size_t i = 0; i < 2; i++) {
         const struct emu_options options = options_of(schedules[i], 5);
@@ -110,7 +132,7 @@ static void cost(void **state)
 {
     struct harness_call call;
     (void)state;
-    assert_true(harness_call_make(&call, 1, 2000, 640));
+    assert_true(harness_call_make(&prefill, &call, 1, 2000, 640));
     for (int checks = 0; checks < 2; checks++) {
         struct emu_options options = options_of(EMU_EAGER, 1);
         options.checks = checks ? EMU_CHECK_ALL : 0;
@@ -138,8 +160,9 @@ static void register_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule),   cmocka_unit_test(short_lists), cmocka_unit_test(every_arithmetic),
-        cmocka_unit_test(reference_kernel), cmocka_unit_test(cost),        cmocka_unit_test(register_rows),
+        cmocka_unit_test(every_schedule),   cmocka_unit_test(short_lists),      cmocka_unit_test(every_shape),
+        cmocka_unit_test(every_arithmetic), cmocka_unit_test(reference_kernel), cmocka_unit_test(cost),
+        cmocka_unit_test(register_rows),
     };
     return cmocka_run_group_tests(tests, open_kernels, close_kernels);
 }

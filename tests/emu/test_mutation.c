@@ -118,14 +118,14 @@ static void try_mutant(const struct harness *harness, const struct harness_call 
                            : "");
 }
 
-static void hunt(uint32_t op, int64_t topk, struct tally *tally)
+static void hunt(uint32_t op, int32_t d_qk, int64_t topk, struct tally *tally)
 {
     struct harness harness;
     struct harness_call call;
     char why[HARNESS_WHY];
-    if (!harness_open(&harness, op, why))
+    if (!harness_open(&harness, op, 64, d_qk, why))
         fail_msg("%s", why);
-    assert_true(harness_call_make(&call, 1, 600, topk));
+    assert_true(harness_call_make(&harness, &call, 1, 600, topk));
     for (uint32_t i = 0; i < harness.kernel->instr_count; i++)
         if (mutation_of(&harness.kernel->instrs[i]))
             try_mutant(&harness, &call, &harness.kernel->instrs[i], tally);
@@ -137,8 +137,9 @@ static void every_deletion_is_noticed(void **state)
 {
     struct tally tally = {0};
     (void)state;
-    hunt(SMLA_OP_PREFILL, 300, &tally);
-    hunt(SMLA_OP_PREFILL_REFERENCE, 3, &tally);
+    hunt(SMLA_OP_PREFILL, 512, 300, &tally);
+    hunt(SMLA_OP_PREFILL, 576, 300, &tally);
+    hunt(SMLA_OP_PREFILL_REFERENCE, 512, 3, &tally);
     print_message("%d mutants, %d noticed (%.0f %%), %d equivalent\n", tally.mutants, tally.noticed,
                   100.0 * tally.noticed / tally.mutants, tally.equivalent);
     assert_true(tally.mutants >= 20);

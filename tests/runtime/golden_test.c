@@ -8,7 +8,8 @@ enum { EXIT_SKIPPED = 77, TABLE_BYTES = 16384 };
 /* Rows of the table. Targets without a kernel of that operator are left out by the generator's refusal. */
 static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE};
 static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
-static const int32_t widths[] = {512, 576};
+/* h_q, d_qk */
+static const int32_t shapes[][2] = {{64, 512}, {64, 576}, {1, 512}, {16, 576}, {80, 512}, {128, 576}};
 
 struct table {
     char text[TABLE_BYTES];
@@ -42,11 +43,11 @@ static smla_status add_kernels(smla_context *context, struct table *table)
 {
     for (size_t op = 0; op < sizeof ops / sizeof ops[0]; op++) {
         for (size_t target = 0; target < sizeof targets / sizeof targets[0]; target++) {
-            for (size_t width = 0; width < sizeof widths / sizeof widths[0]; width++) {
+            for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
                 const smla_kernel_desc desc = {.struct_size = sizeof desc,
                                                .op = ops[op],
-                                               .h_q = 64,
-                                               .d_qk = widths[width],
+                                               .h_q = shapes[shape][0],
+                                               .d_qk = shapes[shape][1],
                                                .target = targets[target]};
                 const smla_status status = add_kernel(context, table, &desc);
                 if (status != SMLA_OK)

@@ -10,7 +10,7 @@
 #include "compare.h"
 #include "reference.h"
 
-enum { HEADS = 64, D = 512, NAN_BF16 = 0x7fff };
+enum { MOST_HEADS = 128, D_V = 512, NAN_BF16 = 0x7fff };
 
 /* ---- The card ---- */
 
@@ -24,8 +24,21 @@ static int fail_smla(char why[PROBLEM_WHY], const char *function)
 
 static int prepare(struct bench *bench, uint32_t op, smla_kernel **out, char why[PROBLEM_WHY])
 {
-    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = HEADS, .d_qk = D};
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = bench->h_q, .d_qk = bench->d_qk};
     return smla_prepare(bench->context, &desc, out) == SMLA_OK ? 0 : fail_smla(why, "smla_prepare");
+}
+
+static int prepare_both(struct bench *bench, int32_t h_q, int32_t d_qk, char why[PROBLEM_WHY])
+{
+    if (bench->h_q == h_q && bench->d_qk == d_qk)
+        return 0;
+    smla_kernel_destroy(bench->prefill);
+    smla_kernel_destroy(bench->reference);
+    bench->prefill = bench->reference = NULL;
+    bench->h_q = h_q;
+    bench->d_qk = d_qk;
+    const int code = prepare(bench, SMLA_OP_PREFILL, &bench->prefill, why);
+    return code ? code : prepare(bench, SMLA_OP_PREFILL_REFERENCE, &bench->reference, why);
 }
 
 int bench_open(struct bench *bench, char why[PROBLEM_WHY])
@@ -42,9 +55,7 @@ int bench_open(struct bench *bench, char why[PROBLEM_WHY])
     if (smla_context_create(NULL, &bench->context) != SMLA_OK)
         code = fail_smla(why, "smla_context_create");
     if (code == 0)
-        code = prepare(bench, SMLA_OP_PREFILL, &bench->prefill, why);
-    if (code == 0)
-        code = prepare(bench, SMLA_OP_PREFILL_REFERENCE, &bench->reference, why);
+        code = prepare_both(bench, 64, 512, why);
     if (code != 0)
         bench_close(bench);
     return code;
@@ -94,15 +105,16 @@ static void set_strides(struct problem *problem)
     if (!problem->spec.strided)
         return;
     smla_prefill_args *args = &problem->args;
-    args->query_stride_head = D + 8;
-    args->query_stride_token = HEADS * (D + 8) + 16;
-    args->kv_stride_token = D + 64;
+    const int64_t heads = problem->spec.h_q, width = problem->spec.d_qk;
+    args->query_stride_head = width + 8;
+    args->query_stride_token = heads * (width + 8) + 16;
+    args->kv_stride_token = width + 64;
     args->indices_stride_token = problem->spec.topk + 3;
     args->topk_length_stride = 3;
-    args->out_stride_head = 2 * D;
-    args->out_stride_token = HEADS * 2 * D + 24;
-    args->lse_stride_token = HEADS + 5;
-    args->max_logits_stride_token = HEADS + 1;
+    args->out_stride_head = 2 * D_V;
+    args->out_stride_token = heads * 2 * D_V + 24;
+    args->lse_stride_token = heads + 5;
+    args->max_logits_stride_token = heads + 1;
 }
 
 static const int32_t out_of_range[] = {INT_MIN, -123456, -1, -1, 0x7ffffff0, INT_MAX};
@@ -163,7 +175,8 @@ static void fill_list(const struct problem_spec *spec, int32_t *list, int64_t le
     }
 }
 
-static uint16_t *fill_rows(int64_t rows, int64_t stride, float magnitude, const uint8_t *selected, uint64_t *state)
+static uint16_t *fill_rows(int64_t rows, int64_t stride, int64_t width, float magnitude, const uint8_t *selected,
+                           uint64_t *state)
 {
     const size_t count = (size_t)(rows * stride);
     uint16_t *bytes = malloc(count * 2 + 1);
@@ -172,34 +185,35 @@ static uint16_t *fill_rows(int64_t rows, int64_t stride, float magnitude, const 
     for (size_t i = 0; i < count; i++)
         bytes[i] = NAN_BF16;
     for (int64_t row = 0; row < rows; row++)
-        for (int64_t d = 0; (!selected || selected[row]) && d < D; d++)
+        for (int64_t d = 0; (!selected || selected[row]) && d < width; d++)
             bytes[row * stride + d] = bf16_from_float(normal(state) * magnitude);
     return bytes;
 }
 
-/* [s_q, 64, 512] with gaps of NaN. */
-static uint16_t *fill_query(const smla_prefill_args *args, float magnitude, uint64_t *state, size_t *size_bytes)
+/* [s_q, h_q, d_qk] with gaps of NaN. */
+static uint16_t *fill_query(const struct problem_spec *spec, const smla_prefill_args *args, float magnitude,
+                            uint64_t *state, size_t *size_bytes)
 {
-    const int64_t head = or_contiguous(args->query_stride_head, D);
-    const int64_t token = or_contiguous(args->query_stride_token, head * HEADS);
+    const int64_t head = or_contiguous(args->query_stride_head, spec->d_qk);
+    const int64_t token = or_contiguous(args->query_stride_token, head * spec->h_q);
     *size_bytes = (size_t)(args->s_q * token) * 2;
     uint16_t *bytes = malloc(*size_bytes + 1);
     for (size_t i = 0; bytes && i < *size_bytes / 2; i++)
         bytes[i] = NAN_BF16;
-    for (int64_t row = 0; bytes && row < args->s_q * HEADS; row++)
-        for (int64_t d = 0; d < D; d++)
-            bytes[row / HEADS * token + row % HEADS * head + d] = bf16_from_float(normal(state) * magnitude);
+    for (int64_t row = 0; bytes && row < args->s_q * spec->h_q; row++)
+        for (int64_t d = 0; d < spec->d_qk; d++)
+            bytes[row / spec->h_q * token + row % spec->h_q * head + d] = bf16_from_float(normal(state) * magnitude);
     return bytes;
 }
 
 static float *make_sink(const struct problem_spec *spec, uint64_t *state)
 {
     static const float special[] = {INFINITY, -INFINITY, 1e4f, -1e4f, 3e38f, 0.0f};
-    float *sink = malloc(HEADS * sizeof(float));
-    for (int head = 0; sink && head < HEADS; head++)
+    float *sink = malloc((size_t)spec->h_q * sizeof(float));
+    for (int head = 0; sink && head < spec->h_q; head++)
         sink[head] = head % 3 == 0 && head / 3 < 6 ? special[head / 3] : normal(state) * 3;
     if (sink && spec->nan_sink)
-        sink[7] = NAN;
+        sink[spec->h_q > 7 ? 7 : 0] = NAN;
     return sink;
 }
 
@@ -250,9 +264,9 @@ static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *s
     if (!make_lists(problem, selected, &state))
         return false;
     size_t query_bytes;
-    problem->host[QUERY] = fill_query(args, spec->magnitude != 0 ? spec->magnitude : 1, &state, &query_bytes);
-    const int64_t kv_stride = or_contiguous(args->kv_stride_token, D);
-    problem->host[KV] = fill_rows(spec->s_kv, kv_stride, 1, selected, &state);
+    problem->host[QUERY] = fill_query(spec, args, spec->magnitude != 0 ? spec->magnitude : 1, &state, &query_bytes);
+    const int64_t kv_stride = or_contiguous(args->kv_stride_token, spec->d_qk);
+    problem->host[KV] = fill_rows(spec->s_kv, kv_stride, spec->d_qk, 1, selected, &state);
     if (problem->host[KV])
         spoil_rows(spec, problem->host[KV], kv_stride, selected);
     if (spec->sink || spec->nan_sink)
@@ -265,19 +279,20 @@ static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *s
            (!spec->lengths ||
             upload(bench, problem, TOPK_LENGTH, "topk_length", length_bytes, &problem->topk_length)) &&
            (!(spec->sink || spec->nan_sink) ||
-            upload(bench, problem, ATTN_SINK, "attn_sink", HEADS * 4, &problem->attn_sink));
+            upload(bench, problem, ATTN_SINK, "attn_sink", (size_t)spec->h_q * 4, &problem->attn_sink));
 }
 
 static bool make_outputs(struct bench *bench, struct problem *problem)
 {
     const smla_prefill_args *args = &problem->args;
-    const int64_t head = or_contiguous(args->out_stride_head, D);
-    const size_t out_bytes = (size_t)(args->s_q * or_contiguous(args->out_stride_token, head * HEADS)) * 2;
+    const int64_t head = or_contiguous(args->out_stride_head, D_V);
+    const size_t out_bytes = (size_t)(args->s_q * or_contiguous(args->out_stride_token, head * problem->spec.h_q)) * 2;
     return guarded_create(bench->device, "out", NULL, out_bytes, &problem->out) &&
            guarded_create(bench->device, "lse", NULL,
-                          (size_t)(args->s_q * or_contiguous(args->lse_stride_token, HEADS)) * 4, &problem->lse) &&
+                          (size_t)(args->s_q * or_contiguous(args->lse_stride_token, problem->spec.h_q)) * 4,
+                          &problem->lse) &&
            guarded_create(bench->device, "max_logits", NULL,
-                          (size_t)(args->s_q * or_contiguous(args->max_logits_stride_token, HEADS)) * 4,
+                          (size_t)(args->s_q * or_contiguous(args->max_logits_stride_token, problem->spec.h_q)) * 4,
                           &problem->max_logits);
 }
 
@@ -287,7 +302,13 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
     out->spec = *spec;
     if (bench->emulated && out->spec.s_q > 4)
         out->spec.s_q = 4;
+    if (out->spec.h_q == 0)
+        out->spec.h_q = 64;
+    if (out->spec.d_qk == 0)
+        out->spec.d_qk = 512;
     spec = &out->spec;
+    if (prepare_both(bench, spec->h_q, spec->d_qk, why) != 0)
+        return false;
     out->args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),
                                     .lse_flags = spec->lse_flags,
                                     .s_q = spec->s_q,
@@ -376,7 +397,7 @@ static bool run_reference(struct bench *bench, const struct problem *problem, st
 {
     struct device *device = bench->device;
     smla_prefill_args args = problem->args;
-    const size_t rows = (size_t)(args.s_q * HEADS), elems = rows * D;
+    const size_t rows = (size_t)(args.s_q * problem->spec.h_q), elems = rows * D_V;
     void *memory[5] = {0};
     bool fine = true;
     expected->rows = (int64_t)rows;
@@ -412,16 +433,17 @@ static float *narrow(const double *from, size_t count)
  * would take it minutes. */
 static bool run_cpu_reference(const struct problem *problem, struct expected *expected)
 {
-    const smla_kernel_desc shape = {.struct_size = sizeof(shape), .op = SMLA_OP_PREFILL, .h_q = HEADS, .d_qk = D};
+    const smla_kernel_desc shape = {
+        .struct_size = sizeof(shape), .op = SMLA_OP_PREFILL, .h_q = problem->spec.h_q, .d_qk = problem->spec.d_qk};
     struct reference_result result;
     if (!reference_prefill(&shape, &problem->args, &result))
         return false;
-    const size_t rows = (size_t)problem->args.s_q * HEADS;
+    const size_t rows = (size_t)(problem->args.s_q * problem->spec.h_q);
     *expected = (struct expected){.rows = (int64_t)rows,
-                                  .out = narrow(result.out, rows * D),
+                                  .out = narrow(result.out, rows * D_V),
                                   .lse = narrow(result.lse, rows),
                                   .max_logits = narrow(result.max_logits, rows),
-                                  .out_abs = narrow(result.out_abs, rows * D),
+                                  .out_abs = narrow(result.out_abs, rows * D_V),
                                   .logit_abs = narrow(result.logit_abs, rows)};
     reference_free(&result);
     return expected->out && expected->lse && expected->max_logits && expected->out_abs && expected->logit_abs;
@@ -454,7 +476,7 @@ static void widen(double *to, const float *from, int64_t count)
 
 static void widen_bf16(double *to, const uint16_t *from)
 {
-    for (int64_t i = 0; i < D; i++)
+    for (int64_t i = 0; i < D_V; i++)
         to[i] = (double)bf16_to_float(from[i]);
 }
 
@@ -465,26 +487,27 @@ struct figures {
 static void compare_token(const struct problem *problem, const struct expected *expected, const uint8_t *snapshot,
                           int64_t token, struct figures *figures)
 {
-    static double got[HEADS * D], ref[HEADS * D], bound[HEADS * D];
+    static double got[MOST_HEADS * D_V], ref[MOST_HEADS * D_V], bound[MOST_HEADS * D_V];
+    const int64_t heads = problem->spec.h_q;
     const smla_prefill_args *args = &problem->args;
-    const int64_t head_stride = or_contiguous(args->out_stride_head, D);
-    const int64_t token_stride = or_contiguous(args->out_stride_token, head_stride * HEADS);
+    const int64_t head_stride = or_contiguous(args->out_stride_head, D_V);
+    const int64_t token_stride = or_contiguous(args->out_stride_token, head_stride * heads);
     const uint16_t *out = (const uint16_t *)(const void *)snapshot;
     const float *lse = (const float *)(const void *)(snapshot + problem->out.size_bytes);
     const float *max_logits =
         (const float *)(const void *)(snapshot + problem->out.size_bytes + problem->lse.size_bytes);
-    for (int64_t head = 0; head < HEADS; head++)
-        widen_bf16(got + head * D, out + token * token_stride + head * head_stride);
-    widen(ref, expected->out + token * HEADS * D, HEADS * D);
-    widen(bound, expected->out_abs + token * HEADS * D, HEADS * D);
-    keep_worst(&figures->out, compare_out(got, ref, bound, HEADS, D));
-    widen(bound, expected->logit_abs + token * HEADS, HEADS);
-    widen(got, lse + token * or_contiguous(args->lse_stride_token, HEADS), HEADS);
-    widen(ref, expected->lse + token * HEADS, HEADS);
-    keep_worst(&figures->lse, compare_log(got, ref, bound, HEADS, COMPARE_PREFILL));
-    widen(got, max_logits + token * or_contiguous(args->max_logits_stride_token, HEADS), HEADS);
-    widen(ref, expected->max_logits + token * HEADS, HEADS);
-    keep_worst(&figures->max_logits, compare_log(got, ref, bound, HEADS, COMPARE_PREFILL));
+    for (int64_t head = 0; head < heads; head++)
+        widen_bf16(got + head * D_V, out + token * token_stride + head * head_stride);
+    widen(ref, expected->out + token * heads * D_V, heads * D_V);
+    widen(bound, expected->out_abs + token * heads * D_V, heads * D_V);
+    keep_worst(&figures->out, compare_out(got, ref, bound, heads, D_V));
+    widen(bound, expected->logit_abs + token * heads, heads);
+    widen(got, lse + token * or_contiguous(args->lse_stride_token, heads), heads);
+    widen(ref, expected->lse + token * heads, heads);
+    keep_worst(&figures->lse, compare_log(got, ref, bound, heads, COMPARE_PREFILL));
+    widen(got, max_logits + token * or_contiguous(args->max_logits_stride_token, heads), heads);
+    widen(ref, expected->max_logits + token * heads, heads);
+    keep_worst(&figures->max_logits, compare_log(got, ref, bound, heads, COMPARE_PREFILL));
 }
 
 static bool check_surroundings(struct bench *bench, const struct problem *problem, char why[PROBLEM_WHY])
@@ -511,7 +534,8 @@ static bool gaps_intact(const struct problem *problem, const uint8_t *snapshot)
         return true;
     for (size_t i = 0; i < problem->out.size_bytes / 2; i++) {
         const int64_t in_token = (int64_t)i % args->out_stride_token;
-        const bool written = in_token / args->out_stride_head < HEADS && in_token % args->out_stride_head < D;
+        const bool written =
+            in_token / args->out_stride_head < problem->spec.h_q && in_token % args->out_stride_head < D_V;
         if (!written && out[i] != 0xffff)
             return false;
     }

@@ -15,6 +15,8 @@ enum problem_lengths { LENGTHS_NONE, LENGTHS_RANDOM, LENGTHS_WILD /* outside [0,
 /* What a problem is about. Zero is the plain thing. */
 struct problem_spec {
     const char *name;
+    int32_t h_q;  /* 0: 64 */
+    int32_t d_qk; /* 0: 512 */
     int64_t s_q;
     int64_t s_kv;
     int64_t topk;
@@ -40,13 +42,14 @@ struct problem {
     void *host[5]; /* contents of the inputs */
 };
 
-/* The card, the library and both kernels. */
+/* The card, the library and both kernels, for the shape of the problem that was made last. */
 struct bench {
     struct device *device;
     smla_context *context;
     smla_kernel *prefill;
     smla_kernel *reference;
-    bool emulated; /* no card but the emulated device: problems are cut to size, the CPU reference judges */
+    int32_t h_q, d_qk; /* of the kernels */
+    bool emulated;     /* no card but the emulated device: problems are cut to size, the CPU reference judges */
 };
 
 /* Opens the card. 0; 77 when there is none (why[] tells); 1 after a fault. */
