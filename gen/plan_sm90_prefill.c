@@ -61,6 +61,9 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "block_keys", 64, "keys", GEN_BY_PLAN, "N of query.key; one bit of a 64-bit validity mask a key");
     add_number(plan, "key_slots", 2, "slots", GEN_BY_PLAN,
                "key blocks in flight; a third does not fit beside the query");
+    add_number(plan, "probability_slots", spec->d_qk == 512 ? 2 : 1, "slots", GEN_BY_PLAN,
+               spec->d_qk == 512 ? "softmax of a block runs beside P.V of the one before: 5 % over one slot"
+                                 : "a second does not fit beside two slots of such keys");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,
@@ -78,11 +81,13 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
     add_region(plan, "query", heads * spec->d_qk * BF16_BYTES, "query, tiles of 64 columns; at the end out");
     add_region(plan, "key", number(plan, "key_slots") * keys * spec->d_qk * BF16_BYTES,
                "key slots, tiles of 64 columns");
-    add_region(plan, "probability", heads * keys * BF16_BYTES, "P as bf16");
-    add_region(plan, "row_scale", heads * 4, "factor for out before a block's P.V");
+    add_region(plan, "probability", number(plan, "probability_slots") * heads * keys * BF16_BYTES, "P as bf16");
+    add_region(plan, "row_scale", number(plan, "probability_slots") * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "out_scale", heads * 4, "factor for out at the end");
-    add_region(plan, "barriers", (number(plan, "key_slots") * number(plan, "output_warpgroups") + 3) * 8,
-               "mbarriers: key_full for each half of each key slot, p_ready, p_free, out_scale_ready");
+    add_region(
+        plan, "barriers",
+        (number(plan, "key_slots") * number(plan, "output_warpgroups") + 2 * number(plan, "probability_slots") + 1) * 8,
+        "mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready");
 }
 
 static smla_status add_variant(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)

@@ -25,6 +25,7 @@
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int KEYS = SMLA_BLOCK_KEYS;
 static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
+static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
 static constexpr int OUTPUT_WARPGROUPS = SMLA_OUTPUT_WARPGROUPS;
 static constexpr int OUTPUT_COLUMNS = SMLA_OUTPUT_COLUMNS;
 
@@ -52,12 +53,12 @@ static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and 
 struct block_memory {
     u8 query[KEY_TILES][TILE_BYTES]; /* when the last logits are done: out, bf16 */
     u8 key[KEY_SLOTS][KEY_TILES][TILE_BYTES];
-    u8 probability[TILE_BYTES];
-    float row_scale[HEADS]; /* out is multiplied by it before the block's P . V */
-    float out_scale[HEADS]; /* and by it at the end */
+    u8 probability[P_SLOTS][TILE_BYTES];
+    float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the block's P . V */
+    float out_scale[HEADS];          /* and by it at the end */
     u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
-    u64 p_ready;
-    u64 p_free;
+    u64 p_ready[P_SLOTS];
+    u64 p_free[P_SLOTS]; /* not used when P has as many slots as the key */
     u64 out_scale_ready;
 };
 
@@ -72,17 +73,22 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
-/* For each block i of keys, slot = i % 2. mbarriers:
+/* For each block i of keys; mbarriers, each with one phase a use of its slot:
  *
- *   output warpgroup  --key_full[slot][half]-->  softmax   phase i / 2: the half's 128 threads arrive when their copies
- *                                                          are written
- *   softmax           --p_ready--------------->  output    phase i: its 128 threads arrive when P and row_scale are
- *                                                          stored; the logits of block i have then read the key
- *   output            --p_free---------------->  softmax   phase i: all 256 threads arrive when P . V of block i is
- * done softmax           --out_scale_ready------->  output    once, after the last block
+ *   output   --key_full[i % 2][half]-->  softmax   the half's 128 threads arrive when their copies are written
+ *   softmax  --p_ready[i % P_SLOTS]--->  output    its 128 threads arrive when P and row_scale are stored; the logits
+ *                                                  of block i have then read the key
+ *   output   --p_free[i % P_SLOTS]---->  softmax   all 256 threads arrive when P . V of block i is done
+ *   softmax  --out_scale_ready-------->  output    once, after the last block
+ *
+ * With as many slots of P as of the key nothing waits for p_free: an output warpgroup gathers block i + 2 after its
+ * P . V of block i, so key_full of block i + 2, for which the softmax waits before it stores P of that block, says the
+ * same.
  *
  * Named barriers join the threads of one warpgroup. (racecheck follows mbarriers, but not a named barrier at which some
  * threads arrive and others wait, so none is used that way.) */
+static constexpr bool KEY_FULL_FREES_P = P_SLOTS == KEY_SLOTS;
+
 enum named_barrier {
     SETUP = 0,       /* all threads */
     QUERY_READY = 1, /* softmax warpgroup: every thread's part of the query is written */
@@ -163,10 +169,10 @@ __device__ __forceinline__ void gather_half(const work &w, int half, int slot, c
 }
 
 /* out *= row_scale, where any row of the warp asks for it. */
-__device__ __forceinline__ void rescale_out(const work &w, float (&out)[OUTPUT_COLUMNS / 2])
+__device__ __forceinline__ void rescale_out(const work &w, int p_slot, float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
-    float low = w.memory.row_scale[rows.low], high = w.memory.row_scale[rows.low + 8];
+    float low = w.memory.row_scale[p_slot][rows.low], high = w.memory.row_scale[p_slot][rows.low + 8];
     if (!__any_sync(0xffffffff, low != 1.0f || high != 1.0f))
         return;
 #pragma unroll
@@ -179,9 +185,10 @@ __device__ __forceinline__ void rescale_out(const work &w, float (&out)[OUTPUT_C
 }
 
 /* out += P . V of one block, this half's columns. */
-__device__ __forceinline__ void multiply_values(const work &w, int half, int slot, float (&out)[OUTPUT_COLUMNS / 2])
+__device__ __forceinline__ void multiply_values(const work &w, int half, int slot, int p_slot,
+                                                float (&out)[OUTPUT_COLUMNS / 2])
 {
-    u64 p = wgmma_descriptor(shared_address(w.memory.probability), 0, SWIZZLE_BYTES);
+    u64 p = wgmma_descriptor(shared_address(w.memory.probability[p_slot]), 0, SWIZZLE_BYTES);
     u64 v = wgmma_descriptor(shared_address(w.memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
@@ -231,16 +238,17 @@ __device__ __forceinline__ void output_role(const work &w, int half)
         gather_half(w, half, block, index);
     }
     for (int block = 0; block < w.block_count; block++) {
-        int slot = block % KEY_SLOTS;
+        int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;
         if (more)
             load_indices(w, list, block + KEY_SLOTS, index);
 
         /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-        mbarrier_wait(shared_address(&w.memory.p_ready), block % 2);
-        rescale_out(w, out);
-        multiply_values(w, half, slot, out);
-        mbarrier_arrive(shared_address(&w.memory.p_free));
+        mbarrier_wait(shared_address(&w.memory.p_ready[p_slot]), block / P_SLOTS % 2);
+        rescale_out(w, p_slot, out);
+        multiply_values(w, half, slot, p_slot, out);
+        if (!KEY_FULL_FREES_P)
+            mbarrier_arrive(shared_address(&w.memory.p_free[p_slot]));
 
         /* Refill the slot. */
         if (more) {
@@ -365,11 +373,12 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
 }
 
 /* Stores P as bf16 and the rows' factors, and orders them for the output warpgroups' wgmma. */
-__device__ __forceinline__ void store_probability(const work &w, const float (&p)[KEYS / 2], const float (&factor)[2])
+__device__ __forceinline__ void store_probability(const work &w, int p_slot, const float (&p)[KEYS / 2],
+                                                  const float (&factor)[2])
 {
     lane_rows rows = my_rows();
     int row = 16 * rows.warp + rows.lane % 16;
-    u32 tile = shared_address(w.memory.probability);
+    u32 tile = shared_address(w.memory.probability[p_slot]);
 #pragma unroll
     for (int column = 0; column < KEYS; column += 16) {
         const float *d = p + column / 2;
@@ -377,8 +386,8 @@ __device__ __forceinline__ void store_probability(const work &w, const float (&p
                     pack_bf16(d[2], d[3]), pack_bf16(d[4], d[5]), pack_bf16(d[6], d[7]));
     }
     if (rows.lane % 4 == 0) {
-        w.memory.row_scale[rows.low] = factor[0];
-        w.memory.row_scale[rows.low + 8] = factor[1];
+        w.memory.row_scale[p_slot][rows.low] = factor[0];
+        w.memory.row_scale[p_slot][rows.low + 8] = factor[1];
     }
     fence_proxy_async();
 }
@@ -432,7 +441,7 @@ __device__ __forceinline__ void softmax_role(const work &w)
     if (w.block_count > 0)
         load_query(w);
     for (int block = 0; block < w.block_count; block++) {
-        int slot = block % KEY_SLOTS;
+        int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         u64 valid = valid_keys(w, list, block);
 
         /* Wait for both halves of the key; the copies were generic writes, wgmma reads by the async proxy. */
@@ -449,11 +458,11 @@ __device__ __forceinline__ void softmax_role(const work &w)
         mask_logits(valid, logit);
         softmax_block(state, scale_log2, logit, factor);
 
-        /* Wait until P . V of the block before is done, then hand over. */
-        if (block > 0)
-            mbarrier_wait(shared_address(&w.memory.p_free), (block - 1) % 2);
-        store_probability(w, logit, factor);
-        mbarrier_arrive(shared_address(&w.memory.p_ready));
+        /* Wait until the slot's last P . V is done, then hand over. */
+        if (!KEY_FULL_FREES_P && block >= P_SLOTS)
+            mbarrier_wait(shared_address(&w.memory.p_free[p_slot]), (block / P_SLOTS - 1) % 2);
+        store_probability(w, p_slot, logit, factor);
+        mbarrier_arrive(shared_address(&w.memory.p_ready[p_slot]));
     }
 
     lane_rows rows = my_rows();
@@ -477,8 +486,11 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
     for (int slot = 0; slot < KEY_SLOTS; slot++)
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
             mbarrier_init(shared_address(&memory.key_full[slot][half]), WARPGROUP);
-    mbarrier_init(shared_address(&memory.p_ready), WARPGROUP);
-    mbarrier_init(shared_address(&memory.p_free), OUTPUT_WARPGROUPS * WARPGROUP);
+    for (int slot = 0; slot < P_SLOTS; slot++) {
+        mbarrier_init(shared_address(&memory.p_ready[slot]), WARPGROUP);
+        if (!KEY_FULL_FREES_P)
+            mbarrier_init(shared_address(&memory.p_free[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
+    }
     mbarrier_init(shared_address(&memory.out_scale_ready), WARPGROUP);
 }
 

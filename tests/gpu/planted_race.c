@@ -12,7 +12,7 @@
 #include "module.h"
 #include "problem.h"
 
-static const char wait_for_p[] = "mbarrier_wait(shared_address(&w.memory.p_ready), block % 2);";
+static const char wait_for_p[] = "mbarrier_wait(shared_address(&w.memory.p_ready[p_slot]), block / P_SLOTS % 2);";
 
 static const char pause_instead[] = "for (int n = 0; n < 50; n++) __nanosleep(1000000);";
 

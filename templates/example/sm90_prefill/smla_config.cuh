@@ -9,6 +9,7 @@
 #define SMLA_HEAD_BLOCKS 1 /* blocks, by the plan */
 #define SMLA_BLOCK_KEYS 64 /* keys, by the plan */
 #define SMLA_KEY_SLOTS 2 /* slots, by the plan */
+#define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
 #define SMLA_THREADS 384 /* threads, by the plan */
@@ -18,9 +19,9 @@
 #define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
 #define SMLA_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns */
 #define SMLA_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
-#define SMLA_ROW_SCALE_OFFSET 204800 /* bytes, by the plan: factor for out before a block's P.V */
-#define SMLA_OUT_SCALE_OFFSET 205056 /* bytes, by the plan: factor for out at the end */
-#define SMLA_BARRIERS_OFFSET 205312 /* bytes, by the plan: mbarriers: key_full for each half of each key slot, p_ready, p_free, out_scale_ready */
-#define SMLA_SHARED_BYTES 205368 /* bytes, by the plan */
+#define SMLA_ROW_SCALE_OFFSET 212992 /* bytes, by the plan: factor for out before a block's P.V */
+#define SMLA_OUT_SCALE_OFFSET 213504 /* bytes, by the plan: factor for out at the end */
+#define SMLA_BARRIERS_OFFSET 213760 /* bytes, by the plan: mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready */
+#define SMLA_SHARED_BYTES 213832 /* bytes, by the plan */
 
 #endif
