@@ -90,7 +90,7 @@ static const struct problem_spec specs[] = {
      .dead_rows = 0.3,
      .lse_flags = SMLA_LSE_EMPTY_NEGATIVE},
     /* heads and widths */
-    {.name = "1 head", .h_q = 1, .s_q = 20, .s_kv = 640, .topk = 200, .sink = true, .lengths = LENGTHS_WILD},
+    {.name = "1 head", .h_q = 1, .s_q = 20, .s_kv = 640, .topk = 200, .lengths = LENGTHS_WILD},
     {.name = "6 heads, d 576", .h_q = 6, .d_qk = 576, .s_q = 20, .s_kv = 640, .topk = 200, .strided = true},
     {.name = "16 heads, topk 100", .h_q = 16, .s_q = 40, .s_kv = 640, .topk = 100, .invalid = 0.2, .sink = true},
     {.name = "d 576", .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .invalid = 0.2, .lengths = LENGTHS_WILD},
