@@ -151,7 +151,7 @@ def load(name: str) -> Dict[str, Any]:
     return {**tensors, **metadata}
 
 
-GOLDEN = ["d02-model1-two-caches", "d03-v41-fp4-extra", "d04-v41", "d05-v41-planar"]
+GOLDEN = ["d01-v32", "d02-model1-two-caches", "d03-v41-fp4-extra", "d04-v41", "d05-v41-planar"]
 
 
 def read_scope(case: Dict[str, Any], prefix: str, shape: tuple) -> tuple:
@@ -207,7 +207,8 @@ def decode(case: Dict[str, Any], **changes: Any):
             extra_length=case.get("extra_topk_length"),
         )
     options.update(changes)
-    return deepinfer.decode_attn_sparse(case["Q"], case["KV"], case["indices"], float(case["sm_scale"][0]), **options)
+    query = options.pop("Q", case["Q"])
+    return deepinfer.decode_attn_sparse(query, case["KV"], case["indices"], float(case["sm_scale"][0]), **options)
 
 
 def check_decode(result: tuple, expected: reference.Expected) -> None:
@@ -218,19 +219,12 @@ def check_decode(result: tuple, expected: reference.Expected) -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_decode(device: int, name: str) -> None:
     case = load(name)
-    heads = case["Q"].shape[2]
-    if heads < 64:  # as engines do for fewer heads than the kernel has: padded, the rest thrown away
-        case["Q"] = np.concatenate([case["Q"]] + [np.zeros_like(case["Q"])] * (64 // heads - 1), axis=2)
-        case["attn_sink"] = np.concatenate([case["attn_sink"], np.full(64 - heads, -np.inf, np.float32)])
     before = {key: value.copy() for key, value in case.items() if isinstance(value, np.ndarray)}
     result = decode(case)
-    assert result[0].shape == case["Q"].shape and result[1].shape == case["Q"].shape[:3]
+    assert result[0].shape == case["O_ref"].shape and result[1].shape == case["Q"].shape[:3]
     check_decode(result, expected_of_case(case))
-    wanted = before["O_ref"].reshape(-1, heads, 512)
-    assert (
-        np.abs(reference.from_bf16(result[0]).reshape(-1, 64, 512)[:, :heads] - wanted).max()
-        < 2e-2 * np.abs(wanted).max()
-    )
+    wanted = before["O_ref"]
+    assert np.abs(reference.from_bf16(result[0]) - wanted).max() < 2e-2 * np.abs(wanted).max()
     for key, value in before.items():
         assert np.array_equal(value, case[key], equal_nan=value.dtype.kind == "f"), f"{key} was changed"
 
@@ -243,13 +237,15 @@ def make_case(
     pages: int = 3,
     page_size: int = 32,
     topk: int = 64,
+    heads: int = 64,
     seed: int = 0,
 ) -> Dict[str, Any]:
     random = np.random.default_rng(seed)
+    d_qk = kv_formats.kv_format(layout).d_qk
     case: Dict[str, Any] = {
-        "Q": reference.to_bf16(random.standard_normal((batch, s_q, 64, 512))),
-        "sm_scale": np.array([512**-0.5], np.float32),
-        "attn_sink": random.standard_normal(64).astype(np.float32),
+        "Q": reference.to_bf16(random.standard_normal((batch, s_q, heads, d_qk))),
+        "sm_scale": np.array([d_qk**-0.5], np.float32),
+        "attn_sink": random.standard_normal(heads).astype(np.float32),
         "kv_format": layout,
     }
     for prefix, name in (("", layout), ("extra_", extra)):
@@ -260,7 +256,7 @@ def make_case(
         cache = kv_formats.empty_cache(case["Q"], pages, page_size, name, 576)
         cache[:] = 0x7F
         slots = random.permutation(pages * page_size)[:-5]  # five tokens hold NaN, which nothing selects
-        kv_formats.write(cache, slots, reference.to_bf16(random.standard_normal((len(slots), 512))), name, page_size)
+        kv_formats.write(cache, slots, reference.to_bf16(random.standard_normal((len(slots), d_qk))), name, page_size)
         case[f"{prefix}KV"] = cache
         indices = random.choice(slots, (batch, s_q, topk)).astype(np.int32)
         indices[random.random(indices.shape) < 0.1] = -1
@@ -321,12 +317,31 @@ def test_slots_outside_and_a_cache_without_pages(device: int) -> None:
     assert not out.any() and np.isposinf(lse).all()
 
 
-def test_the_cache_of_576_waits_for_its_kernel(device: int) -> None:
+@pytest.mark.parametrize("heads", [1, 16, 100, 128])
+def test_any_count_of_heads_is_served_as_it_is(device: int, heads: int) -> None:
+    case = make_case("v41", batch=1, s_q=2, heads=heads)
+    result = decode(case)
+    assert result[0].shape == (1, 2, heads, 512) and result[1].shape == (1, 2, heads)
+    check_decode(result, expected_of_case(case))
+
+
+@pytest.mark.parametrize("heads, extra", [(64, None), (16, None), (128, "v32")])
+def test_the_cache_of_576(device: int, heads: int, extra: Optional[str]) -> None:
+    """float32 scales of any value and sign, not the writer's powers of two alone."""
+    case = make_case("v32", extra, batch=2, heads=heads)
+    random = np.random.default_rng(1)
+    for cache in (case[key] for key in ("KV", "extra_KV") if key in case):
+        scales = kv_formats.open_cache(cache, "v32", 32).scales
+        size = np.exp(random.uniform(-5, 1, scales.shape[:2] + (4,))) * random.choice([-1, 1], scales.shape[:2] + (4,))
+        scales[:] = (size / 448).astype(np.float32).view(np.uint8)
+    check_decode(decode(case), expected_of_case(case))
+
+
+def test_what_decode_has_no_kernel_for(device: int) -> None:
     case = make_case("v41", batch=1)
-    case["Q"] = np.zeros((1, 1, 64, 576), np.uint16)
-    if smla.query_support(64, 576).supported:
-        pytest.skip("there is a kernel for d_qk 576 now")
-    with pytest.raises(smla.UnsupportedError, match="576"):
-        decode(case, kv_format="v32")
-    with pytest.raises(smla.InvalidArgumentError, match="v41 has 512"):
-        decode(case)
+    with pytest.raises(smla.InvalidArgumentError, match="h_q 129: query heads are 1 to 128"):
+        decode(case, Q=np.zeros((1, 1, 129, 512), np.uint16), attn_sink=None)
+    with pytest.raises(smla.InvalidArgumentError, match="kv format v41 has 512"):
+        decode(case, Q=np.zeros((1, 1, 64, 576), np.uint16))
+    with pytest.raises(smla.InvalidArgumentError, match="kv format 'v99'"):
+        decode(case, kv_format="v99")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs FlashMLA's own tests/test_flash_mla_sparse_prefill.py on smla: its cases of 64 heads and d 512, the rest are
+"""Runs FlashMLA's own tests/test_flash_mla_sparse_prefill.py on smla: those of its cases that have a kernel, the rest are
 counted and left out. The file is run as it is; only `flash_mla`, which its lib.py imports, is smla.flash_mla here. Its
 four benchmark cases are checked instead of timed (FlashMLA's kernel name is what they look for).
 

@@ -35,7 +35,7 @@ def prefill_attn_varlen_sparse(
 ) -> Tuple[Any, Any]:
     """Sparse attention of a packed batch.
 
-    query: [total_q, h, d] bf16. kv: [total_k, 1, d] bf16. index_topk: [total_q, topk] int32, or [total_q, 1, topk]:
+    query: [total_q, h, d] bf16, h 1 to 128 and d 512 or 576. kv: [total_k, 1, d] bf16. index_topk: [total_q, topk] int32, or [total_q, 1, topk]:
     rows of kv, offsets of the sequences included; entries outside [0, total_k) are ignored, and the lists alone carry
     causality: there is no bound by row number. topk may exceed total_k. index_length: [total_q] int32, entries of each
     list that count, or None. attn_sink: [h] float32, natural logarithms: joins out's softmax, not lse.
@@ -74,11 +74,11 @@ def decode_attn_sparse(
     never guessed. indices: [batch, s_q, topk] int32 ([tokens, topk] with a 3-D query or s_q 1): page * page_size +
     offset; others are ignored. length: int32, [batch] one a request or [batch, s_q] one a token, clamped; None: topk.
     The extra_* arguments are the second cache's, its format kv_format unless said otherwise. attn_sink: [h] float32.
-    out: None, or the tensor to write to, shaped as the query with d_v 512.
+    out: None, or the tensor to write to, shaped as the query with d_v 512. h: 1 to 128, without padding; d: what the
+    format holds, 576 for v32 and 512 for the others.
 
     Returns (out, lse [batch, s_q, h] or [tokens, h] float32 in base 2, without sink, +inf where nothing was selected).
-    torch or numpy; torch's current stream; caches are only read. UnsupportedError where there is no kernel (d_qk
-    576)."""
+    torch or numpy; torch's current stream; caches are only read. UnsupportedError where there is no kernel."""
     return _backends.call(
         "decode",
         query,

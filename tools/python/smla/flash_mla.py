@@ -18,7 +18,8 @@ def flash_mla_sparse_fwd(
 ) -> Tuple[Any, Any, Any]:
     """Sparse attention prefill.
 
-    q: [s_q, h_q, d_qk] bf16. kv: [s_kv, 1, d_qk] bf16. indices: [s_q, 1, topk] or [s_q, topk] int32; a number below 0
+    q: [s_q, h_q, d_qk] bf16, h_q 1 to 128, d_qk 512 or 576. kv: [s_kv, 1, d_qk] bf16; its first 512 columns are the
+    values. indices: [s_q, 1, topk] or [s_q, topk] int32; a number below 0
     or from s_kv on is ignored. attn_sink: [h_q] float32; out is multiplied by exp(lse) / (exp(lse) + exp(attn_sink)),
     lse and max_logits are not touched by it. topk_length: [s_q] int32; entries from there on are ignored, whatever they
     say. out: None, or the tensor to write to, strided as it likes (vLLM's extension).
