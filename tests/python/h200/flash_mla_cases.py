@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs FlashMLA's own tests/test_flash_mla_sparse_prefill.py on smla: those of its cases that have a kernel, the rest are
-counted and left out. The file is run as it is; only `flash_mla`, which its lib.py imports, is smla.flash_mla here. Its
+"""Runs FlashMLA's own tests/test_flash_mla_sparse_prefill.py on smla: its cases that have a kernel; the rest are only
+counted. The file is run as it is; only `flash_mla`, which its lib.py imports, is smla.flash_mla here. Its
 four benchmark cases are checked instead of timed (FlashMLA's kernel name is what they look for).
 
 usage: flash_mla_cases.py TESTS    the folder of FlashMLA's tests, from its repository

@@ -35,10 +35,11 @@ def prefill_attn_varlen_sparse(
 ) -> Tuple[Any, Any]:
     """Sparse attention of a packed batch.
 
-    query: [total_q, h, d] bf16, h 1 to 128 and d 512 or 576. kv: [total_k, 1, d] bf16. index_topk: [total_q, topk] int32, or [total_q, 1, topk]:
-    rows of kv, offsets of the sequences included; entries outside [0, total_k) are ignored, and the lists alone carry
-    causality: there is no bound by row number. topk may exceed total_k. index_length: [total_q] int32, entries of each
-    list that count, or None. attn_sink: [h] float32, natural logarithms: joins out's softmax, not lse.
+    query: [total_q, h, d] bf16, h 1 to 128 and d 512 or 576. kv: [total_k, 1, d] bf16. index_topk: [total_q, topk]
+    int32, or [total_q, 1, topk]: rows of kv, offsets of the sequences included; entries outside [0, total_k) are
+    ignored, and the lists alone carry causality: there is no bound by row number. topk may exceed total_k.
+    index_length: [total_q] int32, entries of each list that count, or None. attn_sink: [h] float32, natural logarithms:
+    joins out's softmax, not lse.
 
     Returns (out [total_q, h, 512] bf16, lse [total_q, h] float32). lse is in base 2 and without the sink, so that an
     engine can apply a sink itself, out * 1 / (1 + 2^(sink * log2(e) - lse)); a query without keys has out 0 and lse
