@@ -11,6 +11,7 @@ from . import _native, errors
 from ._library import library
 
 logger = logging.getLogger("smla")
+_WORKSPACE_SIZES = 4096  # remembered of a kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +61,18 @@ class Kernel:
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self.handle = handle
+        self._workspace_sizes: Dict[Tuple[int, int], int] = {}
 
     def workspace_size(self, s_q: int, topk: int) -> int:
-        """Bytes of device memory that a call of these sizes needs."""
-        size = ctypes.c_uint64()
-        errors.check(library(), library().smla_prefill_workspace_size(self.handle, s_q, topk, ctypes.byref(size)))
-        return size.value
+        """Bytes of device memory that a call of these sizes needs; asked once for each, while they are not many."""
+        known = self._workspace_sizes.get((s_q, topk))
+        if known is None:
+            size = ctypes.c_uint64()
+            errors.check(library(), library().smla_prefill_workspace_size(self.handle, s_q, topk, ctypes.byref(size)))
+            if len(self._workspace_sizes) >= _WORKSPACE_SIZES:
+                self._workspace_sizes.clear()
+            known = self._workspace_sizes[s_q, topk] = size.value
+        return known
 
     def prefill(self, args: _native.PrefillArgs, stream: int) -> None:
         """Enqueues one call. stream: a CUstream; 0 is the legacy default stream."""

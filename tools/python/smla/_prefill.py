@@ -4,7 +4,7 @@ import contextlib
 import math
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from . import _native, _outputs, _tensor
+from . import _native, _outputs, _plain, _tensor
 from ._context import Description, Kernel, context
 from ._driver import driver
 from ._staging import Staging
@@ -132,6 +132,11 @@ class _Call:
             return
         self.tensors[name] = _tensor.describe(value, name, self.stream)
         self._expect(name, shape, dtypes, "an output of" if len(shape) != 3 else "[s_q, h_q, d_v]")
+        tensor = self.tensors[name]
+        _check(
+            tensor.numel == 0 or all(stride or size <= 1 for size, stride in zip(shape, tensor.strides)),
+            f"{name}: a dimension has stride 0, so that its entries are one; give one memory of its own to each",
+        )
         _check(not _is_read_only(value), f"{name} is read-only")
 
     def stride(self, name: str, dimension: int) -> int:
@@ -242,6 +247,28 @@ def prefill(
 
     Returns (out, max_logits, lse), None for what was left out. Raises smla's errors; outputs the caller gave are
     untouched then, unless a kernel had begun to run."""
+    flags = (
+        lse_base_2 * _native.LSE_BASE_2
+        | lse_with_sink * _native.LSE_WITH_SINK
+        | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
+    )
+    if stream is None:
+        done = _plain.prefill(
+            query,
+            kv,
+            indices,
+            sm_scale,
+            d_v,
+            topk_length,
+            attn_sink,
+            out,
+            lse,
+            max_logits,
+            flags,
+            batch_invariant,
+        )
+        if done is not None:
+            return done
     number = resolve_stream(stream, query)
     call = _Call(
         {"query": query, "kv": kv, "indices": indices, "topk_length": topk_length, "attn_sink": attn_sink}, number
@@ -258,11 +285,6 @@ def prefill(
     call.add_output("out", out, rows + (d_v,), _BF16)
     call.add_output("lse", lse, rows, ("f32",))
     call.add_output("max_logits", max_logits, rows, ("f32",))
-    flags = (
-        lse_base_2 * _native.LSE_BASE_2
-        | lse_with_sink * _native.LSE_WITH_SINK
-        | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
-    )
     if call.s_q and like.device is None:
         _run_on_host(call, kernel, sm_scale, flags, place)
     elif call.s_q:
