@@ -19,7 +19,10 @@ static char *read_file(const char *path, size_t *size)
     FILE *file = fopen(path, "rb");
     if (!file)
         return NULL;
-    fseek(file, 0, SEEK_END);
+    if (fseek(file, 0, SEEK_END) != 0) {
+        fclose(file);
+        return NULL;
+    }
     *size = (size_t)ftell(file);
     rewind(file);
     char *text = malloc(*size + 1);

@@ -284,9 +284,9 @@ bool alu_bind_redux(const struct emu_bind *bind)
 {
     static const char *const names[] = {"add", "min", "max", "and", "or", "xor"};
     const enum emu_type type = alu_begin(bind);
-    for (uint8_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (alu_has(bind, names[i])) {
-            bind->instr->facts.mode = i;
+            bind->instr->facts.mode = (uint8_t)i;
         }
     }
     bind->instr->exec = redux;

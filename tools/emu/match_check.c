@@ -106,7 +106,7 @@ static bool operands_meet(const char *a, const char *b)
 static bool check_pair(const struct emu_pattern *a, const struct emu_pattern *b, char *why)
 {
     struct meeting meeting = {.a = a, .b = b};
-    if (a->base.size != b->base.size || memcmp(a->base.text, b->base.text, a->base.size) ||
+    if (a->base.size != b->base.size || memcmp(a->base.text, b->base.text, a->base.size) != 0 ||
         !operands_meet(a->row->operands, b->row->operands))
         return true;
     run_meeting(&meeting);

@@ -52,8 +52,8 @@ void number_probes(void);
 void absent_lane_probe(void);
 void encoder_probe(void);
 int box_count(void);
-void load_probe(int box);
-void store_probe(int box);
+void load_probe(int number); /* of a box */
+void store_probe(int number);
 void hint_probe(void);
 int reduction_count(void); /* the first is all those that the ISA allows, each other one that it does not */
 void reduction_probe(int number);

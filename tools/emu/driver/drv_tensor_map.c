@@ -9,8 +9,7 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
                            int interleave, int swizzle, int l2_promotion, int oob_fill)
 {
     DRV_ENTER(DRV_NEED_INIT);
-    DRV_CHECK(map != NULL && dims != NULL && box != NULL && element_strides != NULL,
-              CUDA_ERROR_INVALID_VALUE);
+    DRV_CHECK(map != NULL && dims != NULL && box != NULL && element_strides != NULL, CUDA_ERROR_INVALID_VALUE);
     if (emu_tensor_map_encode_tiled(map, type, rank, drv_handle(address), dims, strides, box, element_strides,
                                     interleave, swizzle, l2_promotion, oob_fill) != 0)
         return drv_log(DRV_CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeTiled: an argument is out of its range");
