@@ -129,7 +129,8 @@ static bool arrive_lanes(struct emu_async *op, int piece)
     const uint64_t *addresses = op->extra;
     for (int lane = 0; fine && lane < EMU_LANES; lane++)
         if (mask >> lane & 1)
-            fine = emu_mbarrier_arrive(op->warp, &op->access, lane, EMU_SHARED_CTA, addresses[lane], 1, false, clocks);
+            fine = emu_mbarrier_arrive(op->warp, &op->access, lane, (enum emu_space)op->instr->facts.space,
+                                       addresses[lane], 1, false, clocks);
     emu_clocks_release(clocks);
     return fine;
 }
@@ -153,7 +154,8 @@ static enum emu_action exec_mbarrier_arrive(struct emu_warp *warp, const struct 
         /* Without .noinc the pending count is raised first. */
         const struct emu_access access = emu_access_of(warp, instr, true);
         struct emu_cta *cta;
-        struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, EMU_SHARED_CTA, addresses[lane], &cta);
+        struct emu_mbarrier *mbarrier =
+            emu_mbarrier_at(warp, &access, lane, (enum emu_space)instr->facts.space, addresses[lane], &cta);
         if (!mbarrier) {
             emu_async_discard(op);
             return EMU_FAULT;
@@ -212,5 +214,6 @@ bool emu_bind_cp_async_arrive(const struct emu_bind *bind)
 {
     bind->instr->exec = exec_mbarrier_arrive;
     bind->instr->facts.mode = bind->tokens[3][0] == 'n'; /* noinc */
+    bind->instr->facts.space = bind->tokens[4][0] ? EMU_SHARED_CTA : EMU_GENERIC;
     return true;
 }

@@ -372,6 +372,11 @@ static bool in_use(const struct emu_mbarrier *mbarrier)
     return mbarrier->pending != (int32_t)mbarrier->expected || mbarrier->tx != 0;
 }
 
+static enum emu_space space_of(const struct emu_instr *instr)
+{
+    return (enum emu_space)instr->facts.space;
+}
+
 bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int lane, uint64_t address, uint32_t count)
 {
     struct emu_access access = emu_access_of(warp, instr, false);
@@ -381,8 +386,8 @@ bool emu_mbarrier_init(struct emu_warp *warp, const struct emu_instr *instr, int
     if (count == 0 || count > (1u << 20) - 1)
         return emu_fault(warp, instr, lane, EMU_BARRIER_MISUSE, "mbarrier.init for %u arrivals: 1 to 2^20 - 1", count),
                false;
-    uint8_t *bytes = emu_touch(warp, &access, lane, EMU_SHARED_CTA, address, 8, 8, EMU_WRITE);
-    if (!bytes || !emu_shared_locate(warp, EMU_SHARED_CTA, address, &cta, &offset))
+    uint8_t *bytes = emu_touch(warp, &access, lane, space_of(instr), address, 8, 8, EMU_WRITE);
+    if (!bytes || !emu_shared_locate(warp, space_of(instr), address, &cta, &offset))
         return false;
     memset(bytes, 0, 8);
     struct emu_mbarrier *mbarrier = find(cta, offset);
@@ -416,8 +421,8 @@ bool emu_mbarrier_inval(struct emu_warp *warp, const struct emu_instr *instr, in
     struct emu_access access = emu_access_of(warp, instr, false);
     access.mbarrier = true;
     struct emu_cta *cta;
-    struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, EMU_SHARED_CTA, address, &cta);
-    if (!mbarrier || !emu_touch(warp, &access, lane, EMU_SHARED_CTA, address, 8, 8, EMU_WRITE))
+    struct emu_mbarrier *mbarrier = emu_mbarrier_at(warp, &access, lane, space_of(instr), address, &cta);
+    if (!mbarrier || !emu_touch(warp, &access, lane, space_of(instr), address, 8, 8, EMU_WRITE))
         return false;
     forget(mbarrier);
     return true;
