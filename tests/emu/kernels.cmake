@@ -12,7 +12,7 @@ endforeach()
 if(TARGET gpu-prefill)
   foreach(schedule eager random) # the others: emu.kernels
     add_test(NAME emu.gpu_prefill_${schedule} COMMAND gpu-prefill)
-    set_tests_properties(emu.gpu_prefill_${schedule} PROPERTIES LABELS long TIMEOUT 300 ENVIRONMENT
+    set_tests_properties(emu.gpu_prefill_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
   endforeach()
 endif()
