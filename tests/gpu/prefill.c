@@ -1,6 +1,9 @@
 /* sm_90 prefill on a card against the float64 kernel, or on the emulated device against the CPU reference: shapes,
- * lists and values that others get wrong, and the ways a call may be made. Exit 0 all passed, 1 something failed, 77
- * there is no card. */
+ * lists and values that others get wrong, and the ways a call may be made.
+ *
+ *   gpu-prefill [first-port]    first-port: only the seven cases of the operator's first port, each once
+ *
+ * Exit 0 all passed, 1 something failed, 2 a wrong argument, 77 there is no card. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +22,8 @@ static void report(const char *name, bool fine, const char *text)
 
 /* ---- Values ---- */
 
-static const struct problem_spec specs[] = {
-    /* the seven cases of the operator's first port */
+/* The cases that the operator's first port was tested with. */
+static const struct problem_spec first_port[] = {
     {.name = "64 queries", .s_q = 64, .s_kv = 2048, .topk = 512},
     {.name = "duplicates", .s_q = 64, .s_kv = 2048, .topk = 512, .duplicates = true},
     {.name = "one query", .s_q = 1, .s_kv = 4096, .topk = 512},
@@ -28,6 +31,9 @@ static const struct problem_spec specs[] = {
     {.name = "s_kv 128 < topk 512", .s_q = 16, .s_kv = 128, .topk = 512, .invalid = 0.75},
     {.name = "lengths", .s_q = 64, .s_kv = 2048, .topk = 512, .lengths = LENGTHS_RANDOM},
     {.name = "sink", .s_q = 64, .s_kv = 2048, .topk = 512, .sink = true},
+};
+
+static const struct problem_spec specs[] = {
     /* list lengths */
     {.name = "topk 0", .s_q = 5, .s_kv = 64, .topk = 0, .sink = true},
     {.name = "topk 1", .s_q = 5, .s_kv = 64, .topk = 1},
@@ -116,12 +122,11 @@ static const struct problem_spec specs[] = {
      .lengths = LENGTHS_RANDOM},
 };
 
-/* Right, and the same bits again. */
-static void test_values(struct bench *bench, const struct problem_spec *spec)
+/* Right, and the same bits again in each of the repeats. */
+static void test_values(struct bench *bench, const struct problem_spec *spec, int repeats)
 {
     struct problem problem;
     char why[PROBLEM_WHY];
-    const int repeats = bench->emulated ? 1 : 3;
     if (!problem_make(bench, spec, &problem, why)) {
         report(spec->name, false, why);
         return;
@@ -337,8 +342,28 @@ static void test_batch_invariance(struct bench *bench)
     way_free(&way);
 }
 
-int main(void)
+static void test_ways(struct bench *bench)
 {
+    void *stream = NULL;
+    test_stream(bench, "NULL stream", NULL);
+    test_stream(bench, "legacy stream", (void *)0x1);
+    test_stream(bench, "per-thread stream", (void *)0x2);
+    if (device_stream_create(bench->device, false, &stream)) {
+        test_stream(bench, "blocking stream", stream);
+        device_stream_destroy(bench->device, stream);
+    }
+    test_threads(bench);
+    test_capture(bench);
+    test_batch_invariance(bench);
+}
+
+int main(int argc, char **argv)
+{
+    const bool first_port_only = argc == 2 && strcmp(argv[1], "first-port") == 0;
+    if (argc > 1 && !first_port_only) {
+        fprintf(stderr, "gpu-prefill takes no argument, or first-port\n");
+        return 2;
+    }
     struct bench bench;
     char why[PROBLEM_WHY];
     const int opened = bench_open(&bench, why);
@@ -346,24 +371,18 @@ int main(void)
         printf("%s: %s\n", opened == 77 ? "skipped" : "FAILED", why);
         return opened;
     }
-    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
-        test_values(&bench, &specs[i]);
-    if (bench.emulated)
-        printf("       offsets past 2^32 elements         not run: 10 GB of host memory on the emulated device\n");
-    else
-        test_far_rows(&bench);
-
-    void *stream = NULL;
-    test_stream(&bench, "NULL stream", NULL);
-    test_stream(&bench, "legacy stream", (void *)0x1);
-    test_stream(&bench, "per-thread stream", (void *)0x2);
-    if (device_stream_create(bench.device, false, &stream)) {
-        test_stream(&bench, "blocking stream", stream);
-        device_stream_destroy(bench.device, stream);
+    const int repeats = first_port_only ? 0 : bench.emulated ? 1 : 3;
+    for (size_t i = 0; i < sizeof(first_port) / sizeof(first_port[0]); i++)
+        test_values(&bench, &first_port[i], repeats);
+    if (!first_port_only) {
+        for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+            test_values(&bench, &specs[i], repeats);
+        if (bench.emulated)
+            printf("       offsets past 2^32 elements         not run: 10 GB of host memory on the emulated device\n");
+        else
+            test_far_rows(&bench);
+        test_ways(&bench);
     }
-    test_threads(&bench);
-    test_capture(&bench);
-    test_batch_invariance(&bench);
     bench_close(&bench);
     printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;
