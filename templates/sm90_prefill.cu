@@ -12,40 +12,24 @@
  *                                 the same bytes are K (along d) and V (along keys)
  *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
  *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
- *
- * Shared-memory tiles are 64 rows of 128 bytes with the 128-byte swizzle: 16-byte chunk c of row r lies at c ^ (r % 8).
  */
 #include "math.cuh"
 #include "prefill_params.h"
+#include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
+#include "sm90_gather.cuh"
+#include "sm90_tile.cuh"
 #include "smla_config.cuh"
 #include "smla_wgmma.cuh"
 #include "types.cuh"
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
-static constexpr int KEYS = SMLA_BLOCK_KEYS;
 static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
 static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
-static constexpr int OUTPUT_WARPGROUPS = SMLA_OUTPUT_WARPGROUPS;
-static constexpr int OUTPUT_COLUMNS = SMLA_OUTPUT_COLUMNS;
 
-static constexpr int WARPGROUP = 128;               /* threads */
-static constexpr int TILE_COLUMNS = 64;             /* 128 bytes of bf16 */
-static constexpr int ROW_BYTES = 128;               /* of a tile */
-static constexpr int SWIZZLE_BYTES = 8 * ROW_BYTES; /* after so many bytes the swizzle repeats */
-static constexpr int TILE_BYTES = 64 * ROW_BYTES;
-static constexpr int CHUNK_ELEMS = 8; /* of 16 bytes */
-static constexpr int KEY_TILES = SMLA_D_QK / TILE_COLUMNS;
-static constexpr int HALF_TILES = OUTPUT_COLUMNS / TILE_COLUMNS;
-static constexpr int V_TILES = SMLA_D_V / TILE_COLUMNS;
-static constexpr int REST_TILES = KEY_TILES - V_TILES; /* of K alone */
-static constexpr int WGMMA_K = 16;
-
-static_assert(HEADS == 64 && KEYS == 64, "tiles have 64 rows");
+static_assert(HEADS == 64, "tiles have 64 rows");
 static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
-static_assert(SMLA_D_V == OUTPUT_WARPGROUPS * OUTPUT_COLUMNS, "halves cover every column of V");
-static_assert(REST_TILES >= 0 && REST_TILES <= 1,
-              "columns of K that are not of V: each warpgroup copies half of their rows");
+static_assert(SMLA_OUTPUT_WARPGROUPS == OUTPUT_WARPGROUPS && SMLA_OUTPUT_COLUMNS == OUTPUT_COLUMNS, "as planned");
 static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
@@ -95,84 +79,13 @@ enum named_barrier {
     HALF_READ = 2,   /* + half, output warpgroup: all warps have read their key half; at the end: out is staged */
 };
 
-/* ---- One block's work --------------------------------------------------------------------------------------- */
-
-struct work {
-    const smla_prefill_params &params;
-    block_memory &memory;
-    i64 token;
-    int first_head;  /* of h_q */
-    int heads;       /* up to 64 */
-    i32 length;      /* entries of the list that count */
-    i32 block_count; /* of keys */
-};
-
-/* A lane's rows in an accumulator: 16 warp + lane / 4, and 8 further. PTX ISA 9.7.15.5.1.1.1, matrix D. */
-struct lane_rows {
-    int lane;
-    int warp; /* in the warpgroup */
-    int low;
-};
-
-__device__ __forceinline__ lane_rows my_rows()
-{
-    int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
-    return {lane, warp, 16 * warp + lane / 4};
-}
-
-__device__ __forceinline__ u32 swizzled(int row, int chunk)
-{
-    return row * ROW_BYTES + ((chunk ^ (row % 8)) * 16);
-}
-
 /* ---- Role: output ------------------------------------------------------------------------------------------- */
 
-/* The rows of a block that a thread copies: eight threads a row, 16 rows at once, four turns. */
-static constexpr int COPY_ROWS = WARPGROUP / 8;
-static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
-
-/* Reads this thread's indices of a block; -1 where the entry is invalid. */
-__device__ __forceinline__ void load_indices(const work &w, const i32 *list, int block, i32 (&index)[COPY_TURNS])
-{
-    int row = threadIdx.x % WARPGROUP / 8;
-#pragma unroll
-    for (int turn = 0; turn < COPY_TURNS; turn++) {
-        i32 position = block * KEYS + turn * COPY_ROWS + row;
-        i32 read = position < w.length ? list[position] : -1;
-        index[turn] = (u32)read < w.params.s_kv ? read : -1;
-    }
-}
-
-/* Gathers this warpgroup's half of the columns of a block's keys; zeros for invalid entries, which are not read. */
-__device__ __forceinline__ void gather_half(const work &w, int half, int slot, const i32 (&index)[COPY_TURNS])
-{
-    int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
-    u32 tile = shared_address(w.memory.key[slot][half * HALF_TILES]) + swizzled(row, chunk);
-    const u16 *column = (const u16 *)w.params.kv + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
-#pragma unroll
-    for (int turn = 0; turn < COPY_TURNS; turn++) {
-        bool valid = index[turn] >= 0;
-        /* an address that may be formed, whatever kv is, when nothing is read */
-        const u16 *source = valid ? column + index[turn] * w.params.kv_stride_token : (const u16 *)w.params.query;
-#pragma unroll
-        for (int i = 0; i < HALF_TILES; i++)
-            cp_async_16(tile + i * TILE_BYTES + turn * COPY_ROWS * ROW_BYTES,
-                        valid ? source + i * TILE_COLUMNS : source, valid ? 16 : 0);
-        /* The columns that are not of V: rows 0 to 31 by half 0, the others by half 1. */
-        if (REST_TILES > 0 && turn / (COPY_TURNS / OUTPUT_WARPGROUPS) == half) {
-            u32 to = shared_address(w.memory.key[slot][V_TILES]) + swizzled(row, chunk);
-            cp_async_16(to + turn * COPY_ROWS * ROW_BYTES, valid ? source + SMLA_D_V - half * OUTPUT_COLUMNS : source,
-                        valid ? 16 : 0);
-        }
-    }
-    cp_async_mbarrier_arrive(shared_address(&w.memory.key_full[slot][half]));
-}
-
 /* out *= row_scale, where any row of the warp asks for it. */
-__device__ __forceinline__ void rescale_out(const work &w, int p_slot, float (&out)[OUTPUT_COLUMNS / 2])
+__device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
-    float low = w.memory.row_scale[p_slot][rows.low], high = w.memory.row_scale[p_slot][rows.low + 8];
+    float low = memory.row_scale[p_slot][rows.low], high = memory.row_scale[p_slot][rows.low + 8];
     if (!__any_sync(0xffffffff, low != 1.0f || high != 1.0f))
         return;
 #pragma unroll
@@ -185,11 +98,11 @@ __device__ __forceinline__ void rescale_out(const work &w, int p_slot, float (&o
 }
 
 /* out += P . V of one block, this half's columns. */
-__device__ __forceinline__ void multiply_values(const work &w, int half, int slot, int p_slot,
+__device__ __forceinline__ void multiply_values(block_memory &memory, int half, int slot, int p_slot,
                                                 float (&out)[OUTPUT_COLUMNS / 2])
 {
-    u64 p = wgmma_descriptor(shared_address(w.memory.probability[p_slot]), 0, SWIZZLE_BYTES);
-    u64 v = wgmma_descriptor(shared_address(w.memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
+    u64 p = wgmma_descriptor(shared_address(memory.probability[p_slot]), 0, SWIZZLE_BYTES);
+    u64 v = wgmma_descriptor(shared_address(memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < KEYS; k += WGMMA_K)
@@ -199,11 +112,12 @@ __device__ __forceinline__ void multiply_values(const work &w, int half, int slo
 }
 
 /* Multiplies by out_scale, rounds to bf16 and stores this half of out by way of the query's shared memory. */
-__device__ __forceinline__ void store_out(const work &w, int half, float (&out)[OUTPUT_COLUMNS / 2])
+__device__ __forceinline__ void store_out(const work &w, block_memory &memory, int half,
+                                          float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
-    float low = w.memory.out_scale[rows.low], high = w.memory.out_scale[rows.low + 8];
-    u8 *staged = w.memory.query[half * HALF_TILES];
+    float low = memory.out_scale[rows.low], high = memory.out_scale[rows.low + 8];
+    u8 *staged = memory.query[half * HALF_TILES];
 
     /* Stage: matrix m of a store is rows 8 (m % 2), chunk m / 2 of 16 columns. */
     int row = 16 * rows.warp + rows.lane % 16;
@@ -227,37 +141,36 @@ __device__ __forceinline__ void store_out(const work &w, int half, float (&out)[
     }
 }
 
-__device__ __forceinline__ void output_role(const work &w, int half)
+__device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
 {
-    const i32 *list = w.params.indices + w.token * w.params.indices_stride_token;
     i32 index[COPY_TURNS];
     float out[OUTPUT_COLUMNS / 2] = {};
 
     for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
-        load_indices(w, list, block, index);
-        gather_half(w, half, block, index);
+        load_indices(w, block, index);
+        gather_half(w, half, memory.key[block], &memory.key_full[block][half], index);
     }
     for (int block = 0; block < w.block_count; block++) {
         int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;
         if (more)
-            load_indices(w, list, block + KEY_SLOTS, index);
+            load_indices(w, block + KEY_SLOTS, index);
 
         /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-        mbarrier_wait(shared_address(&w.memory.p_ready[p_slot]), block / P_SLOTS % 2);
-        rescale_out(w, p_slot, out);
-        multiply_values(w, half, slot, p_slot, out);
+        mbarrier_wait(shared_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
+        rescale_out(memory, p_slot, out);
+        multiply_values(memory, half, slot, p_slot, out);
         if (!KEY_FULL_FREES_P)
-            mbarrier_arrive(shared_address(&w.memory.p_free[p_slot]));
+            mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
 
         /* Refill the slot. */
         if (more) {
             named_barrier_sync(HALF_READ + half, WARPGROUP);
-            gather_half(w, half, slot, index);
+            gather_half(w, half, memory.key[slot], &memory.key_full[slot][half], index);
         }
     }
-    mbarrier_wait(shared_address(&w.memory.out_scale_ready), 0);
-    store_out(w, half, out);
+    mbarrier_wait(shared_address(&memory.out_scale_ready), 0);
+    store_out(w, memory, half, out);
 }
 
 /* ---- Role: softmax ------------------------------------------------------------------------------------------ */
@@ -271,7 +184,7 @@ struct softmax_state {
 
 /* Reads the query into shared memory, zeros for heads that there are not. Each block's fence_proxy_async before its
  * wgmma serves these copies too. */
-__device__ __forceinline__ void load_query(const work &w)
+__device__ __forceinline__ void load_query(const work &w, block_memory &memory)
 {
     const u16 *query =
         (const u16 *)w.params.query + w.token * w.params.query_stride_token + w.first_head * w.params.query_stride_head;
@@ -281,28 +194,18 @@ __device__ __forceinline__ void load_query(const work &w)
         const u16 *source = there ? query + head * w.params.query_stride_head + chunk * CHUNK_ELEMS : query;
 #pragma unroll
         for (int tile = 0; tile < KEY_TILES; tile++)
-            cp_async_16(shared_address(w.memory.query[tile]) + swizzled(head, chunk),
+            cp_async_16(shared_address(memory.query[tile]) + swizzled(head, chunk),
                         there ? source + tile * TILE_COLUMNS : source, there ? 16 : 0);
     }
     cp_async_wait_all();
     named_barrier_sync(QUERY_READY, WARPGROUP);
 }
 
-/* Bit j tells whether key j of the block is valid. Every lane gets the same. */
-__device__ __forceinline__ u64 valid_keys(const work &w, const i32 *list, int block)
-{
-    i32 position = block * KEYS + threadIdx.x % 32;
-    i32 low = position < w.length ? list[position] : -1;
-    i32 high = position + 32 < w.length ? list[position + 32] : -1;
-    return (u64)__ballot_sync(0xffffffff, (u32)high < w.params.s_kv) << 32 |
-           __ballot_sync(0xffffffff, (u32)low < w.params.s_kv);
-}
-
 /* logit = query . key^T of one block, unscaled. */
-__device__ __forceinline__ void multiply_keys(const work &w, int slot, float (&logit)[KEYS / 2])
+__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, float (&logit)[KEYS / 2])
 {
-    u64 q = wgmma_descriptor(shared_address(w.memory.query), 0, SWIZZLE_BYTES);
-    u64 k = wgmma_descriptor(shared_address(w.memory.key[slot]), 0, SWIZZLE_BYTES);
+    u64 q = wgmma_descriptor(shared_address(memory.query), 0, SWIZZLE_BYTES);
+    u64 k = wgmma_descriptor(shared_address(memory.key[slot]), 0, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
     for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
@@ -336,20 +239,6 @@ __device__ __forceinline__ float row_max(const float (&logit)[KEYS / 2], int hig
     return max_nan(max, __shfl_xor_sync(0xffffffff, max, 2));
 }
 
-/* Takes in a block's largest logit; returns the factor that what was summed so far must be multiplied by.
- * Lazy: the reference moves only when the maximum passes it by the threshold (or is the first), so that 2^(logit -
- * reference) stays below 2^threshold and most blocks rescale nothing. */
-__device__ __forceinline__ float advance_reference(softmax_state &state, int high, float block_max)
-{
-    state.max[high] = max_nan(state.max[high], block_max);
-    if (!(state.max[high] > state.reference[high] + SMLA_RESCALE_THRESHOLD_LOG2))
-        return 1.0f;
-    float factor = exp2_approx(state.reference[high] - state.max[high]); /* 0 for the first key */
-    state.reference[high] = state.max[high];
-    state.sum[high] *= factor;
-    return factor;
-}
-
 /* logit -> 2^(scale * logit - reference), summed; returns by `factor` what advance_reference gave each row. */
 __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_log2, float (&logit)[KEYS / 2],
                                               float (&factor)[2])
@@ -357,7 +246,8 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
 #pragma unroll
     for (int high = 0; high < 2; high++) {
         float max = row_max(logit, high);
-        factor[high] = advance_reference(state, high, max == -infinity() ? max : max * scale_log2);
+        factor[high] =
+            advance_reference(state.max[high], state.reference[high], max == -infinity() ? max : max * scale_log2);
         /* Before the first key every logit is -inf: any finite reference gives 0. */
         float reference = state.reference[high] == -infinity() ? 0.0f : state.reference[high];
         float sum = 0;
@@ -368,17 +258,17 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
                 logit[i + j] = exp2_approx(fmaf(logit[i + j], scale_log2, -reference));
                 sum += logit[i + j];
             }
-        state.sum[high] += sum;
+        state.sum[high] = state.sum[high] * factor[high] + sum;
     }
 }
 
 /* Stores P as bf16 and the rows' factors, and orders them for the output warpgroups' wgmma. */
-__device__ __forceinline__ void store_probability(const work &w, int p_slot, const float (&p)[KEYS / 2],
+__device__ __forceinline__ void store_probability(block_memory &memory, int p_slot, const float (&p)[KEYS / 2],
                                                   const float (&factor)[2])
 {
     lane_rows rows = my_rows();
     int row = 16 * rows.warp + rows.lane % 16;
-    u32 tile = shared_address(w.memory.probability[p_slot]);
+    u32 tile = shared_address(memory.probability[p_slot]);
 #pragma unroll
     for (int column = 0; column < KEYS; column += 16) {
         const float *d = p + column / 2;
@@ -386,71 +276,32 @@ __device__ __forceinline__ void store_probability(const work &w, int p_slot, con
                     pack_bf16(d[2], d[3]), pack_bf16(d[4], d[5]), pack_bf16(d[6], d[7]));
     }
     if (rows.lane % 4 == 0) {
-        w.memory.row_scale[p_slot][rows.low] = factor[0];
-        w.memory.row_scale[p_slot][rows.low + 8] = factor[1];
+        memory.row_scale[p_slot][rows.low] = factor[0];
+        memory.row_scale[p_slot][rows.low + 8] = factor[1];
     }
     fence_proxy_async();
 }
 
-/* log(exp(lse) + exp(sink)), in natural logarithms: a sink near the end of float has no base-2 form. */
-__device__ __forceinline__ float add_sink(float lse, float sink)
+__device__ __forceinline__ void softmax_role(const work &w, block_memory &memory)
 {
-    float max = fmaxf(lse, sink);
-    if (max == infinity())
-        return lse + max; /* keeps a NaN */
-    return max + LN_2 * log2_approx(exp2_approx((lse - max) * LOG2_E) + exp2_approx((sink - max) * LOG2_E));
-}
-
-/* Writes one row's lse and max_logits; returns the factor that turns its accumulators into out. */
-__device__ __forceinline__ float finish_row(const work &w, int row, float max_log2, float reference, float sum)
-{
-    const smla_prefill_params &params = w.params;
-    if (row >= w.heads)
-        return 0.0f;
-    int head = w.first_head + row;
-    bool empty = sum == 0;
-    float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
-    float max = max_log2 * LN_2;
-    float lse = empty ? infinity() : (reference + log2_approx(sum)) * LN_2;
-    if ((params.lse_flags & SMLA_PARAM_LSE_WITH_SINK) && params.attn_sink)
-        lse = empty ? sink : add_sink(lse, sink);
-    else if (empty && (params.lse_flags & SMLA_PARAM_LSE_EMPTY_NEGATIVE))
-        lse = -infinity();
-    if (params.lse_flags & SMLA_PARAM_LSE_BASE_2)
-        lse *= LOG2_E;
-    float scale = empty ? 0.0f : reciprocal(sum + exp2_approx(sink * LOG2_E - reference));
-    if (sink != sink) /* a NaN sink is a NaN in its head, empty row or not */
-        scale = lse = max = sink;
-    if (threadIdx.x % 4 == 0) {
-        if (params.lse)
-            params.lse[w.token * params.lse_stride_token + head] = lse;
-        if (params.max_logits)
-            params.max_logits[w.token * params.max_logits_stride_token + head] = max;
-    }
-    return scale;
-}
-
-__device__ __forceinline__ void softmax_role(const work &w)
-{
-    const i32 *list = w.params.indices + w.token * w.params.indices_stride_token;
     softmax_state state = {{-infinity(), -infinity()}, {-infinity(), -infinity()}, {0, 0}};
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
     bool scale_first = !(w.params.sm_scale > 0);
     float scale_log2 = scale_first ? 1.0f : w.params.sm_scale * LOG2_E;
 
     if (w.block_count > 0)
-        load_query(w);
+        load_query(w, memory);
     for (int block = 0; block < w.block_count; block++) {
         int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
-        u64 valid = valid_keys(w, list, block);
+        u64 valid = valid_keys(w, block);
 
         /* Wait for both halves of the key; the copies were generic writes, wgmma reads by the async proxy. */
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
-            mbarrier_wait(shared_address(&w.memory.key_full[slot][half]), block / KEY_SLOTS % 2);
+            mbarrier_wait(shared_address(&memory.key_full[slot][half]), block / KEY_SLOTS % 2);
         fence_proxy_async();
 
         float logit[KEYS / 2], factor[2];
-        multiply_keys(w, slot, logit);
+        multiply_keys(memory, slot, logit);
         if (scale_first)
 #pragma unroll
             for (int i = 0; i < KEYS / 2; i++)
@@ -460,9 +311,9 @@ __device__ __forceinline__ void softmax_role(const work &w)
 
         /* Wait until the slot's last P . V is done, then hand over. */
         if (!KEY_FULL_FREES_P && block >= P_SLOTS)
-            mbarrier_wait(shared_address(&w.memory.p_free[p_slot]), (block / P_SLOTS - 1) % 2);
-        store_probability(w, p_slot, logit, factor);
-        mbarrier_arrive(shared_address(&w.memory.p_ready[p_slot]));
+            mbarrier_wait(shared_address(&memory.p_free[p_slot]), (block / P_SLOTS - 1) % 2);
+        store_probability(memory, p_slot, logit, factor);
+        mbarrier_arrive(shared_address(&memory.p_ready[p_slot]));
     }
 
     lane_rows rows = my_rows();
@@ -472,11 +323,11 @@ __device__ __forceinline__ void softmax_role(const work &w)
         sum += __shfl_xor_sync(0xffffffff, sum, 1);
         sum += __shfl_xor_sync(0xffffffff, sum, 2);
         int row = rows.low + 8 * high;
-        float scale = finish_row(w, row, state.max[high], state.reference[high], sum);
+        float scale = finish_row(w, row, state.max[high], state.reference[high], sum, rows.lane % 4 == 0);
         if (rows.lane % 4 == 0)
-            w.memory.out_scale[row] = scale;
+            memory.out_scale[row] = scale;
     }
-    mbarrier_arrive(shared_address(&w.memory.out_scale_ready));
+    mbarrier_arrive(shared_address(&memory.out_scale_ready));
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------------------- */
@@ -502,10 +353,7 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     block_memory &memory = *(block_memory *)shared;
     i64 token = blockIdx.x / SMLA_HEAD_BLOCKS;
     int first_head = blockIdx.x % SMLA_HEAD_BLOCKS * HEADS;
-    i32 length = params.topk;
-    if (params.topk_length)
-        length = max(0, min(length, params.topk_length[token * params.topk_length_stride]));
-    work w = {params, memory, token, first_head, min(HEADS, SMLA_H_Q - first_head), length, (length + KEYS - 1) / KEYS};
+    work w = make_work(params, token, first_head, min(HEADS, SMLA_H_Q - first_head));
 
     if (threadIdx.x == 0)
         init_barriers(memory);
@@ -514,9 +362,9 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     int warpgroup = threadIdx.x / WARPGROUP;
     if (warpgroup == 0) {
         setmaxnreg_dec<SMLA_SOFTMAX_REGISTERS>();
-        softmax_role(w);
+        softmax_role(w, memory);
     } else {
         setmaxnreg_inc<SMLA_OUTPUT_REGISTERS>();
-        output_role(w, warpgroup - 1);
+        output_role(w, memory, warpgroup - 1);
     }
 }

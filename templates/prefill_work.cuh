@@ -1,0 +1,101 @@
+/* One block of threads' work in a prefill kernel: a query token, some of its heads, the keys of its list in blocks; and
+ * what becomes of a row once its keys are through. No architecture changes it. */
+#ifndef SMLA_PREFILL_WORK_CUH
+#define SMLA_PREFILL_WORK_CUH
+
+#include "math.cuh"
+#include "prefill_params.h"
+#include "smla_config.cuh"
+#include "types.cuh"
+
+static constexpr int KEYS = SMLA_BLOCK_KEYS;
+static_assert(KEYS == 64, "a bit of a 64-bit mask a key");
+
+struct work {
+    const smla_prefill_params &params;
+    i64 token;
+    int first_head;  /* of h_q */
+    int heads;       /* of the block */
+    i32 length;      /* entries of the list that count */
+    i32 block_count; /* of keys */
+};
+
+__device__ __forceinline__ work make_work(const smla_prefill_params &params, i64 token, int first_head, int heads)
+{
+    i32 length = params.topk;
+    if (params.topk_length)
+        length = max(0, min(length, params.topk_length[token * params.topk_length_stride]));
+    return {params, token, first_head, heads, length, (length + KEYS - 1) / KEYS};
+}
+
+/* The entry of the list for a key of a block: -1 where it is invalid. */
+__device__ __forceinline__ i32 load_index(const work &w, int block, int key)
+{
+    const i32 *list = w.params.indices + w.token * w.params.indices_stride_token;
+    i32 position = block * KEYS + key;
+    i32 read = position < w.length ? list[position] : -1;
+    return (u32)read < w.params.s_kv ? read : -1;
+}
+
+/* Bit j tells whether key j of the block is valid. Every lane gets the same. */
+__device__ __forceinline__ u64 valid_keys(const work &w, int block)
+{
+    int lane = threadIdx.x % 32;
+    i32 low = load_index(w, block, lane), high = load_index(w, block, lane + 32);
+    return (u64)__ballot_sync(0xffffffff, high >= 0) << 32 | __ballot_sync(0xffffffff, low >= 0);
+}
+
+/* Takes the largest logit of a block into a row's online softmax, in base 2; returns the factor that what was summed so
+ * far must be multiplied by. Lazy: the reference moves only when the maximum passes it by the threshold (or is the
+ * first), so that 2^(logit - reference) stays below 2^threshold and most blocks rescale nothing. */
+__device__ __forceinline__ float advance_reference(float &max, float &reference, float block_max)
+{
+    max = max_nan(max, block_max);
+    if (!(max > reference + SMLA_RESCALE_THRESHOLD_LOG2))
+        return 1.0f;
+    float factor = exp2_approx(reference - max); /* 0 for the first key */
+    reference = max;
+    return factor;
+}
+
+/* log(exp(lse) + exp(sink)), in natural logarithms: a sink near the end of float has no base-2 form. */
+__device__ __forceinline__ float add_sink(float lse, float sink)
+{
+    float max = fmaxf(lse, sink);
+    if (max == infinity())
+        return lse + max; /* keeps a NaN */
+    return max + LN_2 * log2_approx(exp2_approx((lse - max) * LOG2_E) + exp2_approx((sink - max) * LOG2_E));
+}
+
+/* Writes one head's lse and max_logits where `writes`; returns the factor that turns its accumulators into out.
+ * row: of the block's heads; max_log2, reference: base-2 logits; sum: of 2^(logit - reference). */
+__device__ __forceinline__ float finish_row(const work &w, int row, float max_log2, float reference, float sum,
+                                            bool writes)
+{
+    const smla_prefill_params &params = w.params;
+    if (row >= w.heads)
+        return 0.0f;
+    int head = w.first_head + row;
+    bool empty = sum == 0;
+    float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
+    float max = max_log2 * LN_2;
+    float lse = empty ? infinity() : (reference + log2_approx(sum)) * LN_2;
+    if ((params.lse_flags & SMLA_PARAM_LSE_WITH_SINK) && params.attn_sink)
+        lse = empty ? sink : add_sink(lse, sink);
+    else if (empty && (params.lse_flags & SMLA_PARAM_LSE_EMPTY_NEGATIVE))
+        lse = -infinity();
+    if (params.lse_flags & SMLA_PARAM_LSE_BASE_2)
+        lse *= LOG2_E;
+    float scale = empty ? 0.0f : reciprocal(sum + exp2_approx(sink * LOG2_E - reference));
+    if (sink != sink) /* a NaN sink is a NaN in its head, empty row or not */
+        scale = lse = max = sink;
+    if (writes) {
+        if (params.lse)
+            params.lse[w.token * params.lse_stride_token + head] = lse;
+        if (params.max_logits)
+            params.max_logits[w.token * params.max_logits_stride_token + head] = max;
+    }
+    return scale;
+}
+
+#endif
