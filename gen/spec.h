@@ -20,8 +20,9 @@ struct gen_spec {
     int32_t d_qk;
     int32_t d_v;
     bool batch_invariant;
-    const struct gen_kv_format *kv_format;
-    const struct gen_kv_format *extra_kv_format; /* NULL: no second cache */
+    struct gen_kv_format kv;
+    struct gen_kv_format extra_kv; /* of a second cache */
+    bool has_extra_kv;
     const struct gen_target *target;
 };
 

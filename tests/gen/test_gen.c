@@ -288,9 +288,9 @@ static void kv_formats_add_up(void **state)
     for (size_t i = 0; i < count; i++) {
         const struct gen_kv_format *format = &table[i];
         assert_ptr_equal(gen_kv_format_find(format->name), format);
-        if (format->value_type == GEN_VALUE_BF16)
+        if (format->value_type == SMLA_VALUE_BF16)
             continue;
-        int32_t value_bytes = format->value_type == GEN_VALUE_E2M1 ? format->value_elems / 2 : format->value_elems;
+        int32_t value_bytes = format->value_type == SMLA_VALUE_E2M1 ? format->value_elems / 2 : format->value_elems;
         assert_int_equal(value_bytes + format->scale_bytes + 2 * format->tail_elems, format->bytes_per_token);
         assert_int_equal(format->value_elems + format->tail_elems, format->d_qk[0]);
     }

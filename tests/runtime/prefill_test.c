@@ -92,25 +92,28 @@ static void launches_exactly_this(void **state)
     assert_string_equal(call->world.driver->log(), expected);
     memset(&params, 0, sizeof params);
     params.query = DEVICE(void, 0x10000);
-    params.kv = DEVICE(void, 0x20000);
-    params.indices = DEVICE(int, 0x30004);
-    params.topk_length = DEVICE(int, 0x40004);
+    params.cache[0].kv = DEVICE(void, 0x20000);
+    params.cache[0].indices = DEVICE(int, 0x30004);
+    params.cache[0].topk_length = DEVICE(int, 0x40004);
     params.attn_sink = DEVICE(float, 0x50004);
     params.out = DEVICE(void, 0x60000);
     params.lse = DEVICE(float, 0x70004);
     params.max_logits = DEVICE(float, 0x80004);
     params.query_stride_token = 64 * 512;
     params.query_stride_head = 512;
-    params.kv_stride_token = 512;
-    params.indices_stride_token = 130;
-    params.topk_length_stride = 1;
+    params.cache[0].kv_stride_token = 512;
+    params.cache[0].indices_stride_token = 130;
+    params.cache[0].topk_length_stride = 1;
     params.out_stride_token = 64 * 512;
     params.out_stride_head = 512;
     params.lse_stride_token = 64;
     params.max_logits_stride_token = 64;
     params.s_q = 7;
-    params.s_kv = 4096;
-    params.topk = 130;
+    params.cache[0].s_kv = 4096;
+    params.cache[0].page_tokens = 1u << 31; /* one page */
+    params.cache[0].page_multiplier = 1u << 31;
+    params.cache[0].page_shift = 62;
+    params.cache[0].topk = 130;
     params.sm_scale = 0.125f;
     assert_memory_equal(call->world.driver->params, &params, sizeof params);
 }
@@ -133,15 +136,15 @@ static void passes_given_strides(void **state)
     must_prefill(call, call->kernel, NULL);
     assert_int_equal(params->query_stride_head, 640);
     assert_int_equal(params->query_stride_token, 640 * 64);
-    assert_int_equal(params->kv_stride_token, 576);
-    assert_int_equal(params->indices_stride_token, 200);
-    assert_int_equal(params->topk_length_stride, 3);
+    assert_int_equal(params->cache[0].kv_stride_token, 576);
+    assert_int_equal(params->cache[0].indices_stride_token, 200);
+    assert_int_equal(params->cache[0].topk_length_stride, 3);
     assert_int_equal(params->out_stride_token, 512);
     assert_int_equal(params->out_stride_head, 512 * 7);
     assert_int_equal(params->lse_stride_token, 80);
     assert_int_equal(params->max_logits_stride_token, 96);
     assert_int_equal(params->lse_flags, 5);
-    assert_int_equal(params->s_kv, 1u << 31);
+    assert_int_equal(params->cache[0].s_kv, 1u << 31);
     assert_non_null(strstr(call->world.driver->log(), "stream 0,"));
 }
 
@@ -156,7 +159,7 @@ static void optional_tensors_may_be_null(void **state)
     call->args.lse_stride_token = -5; /* of a tensor that is not there */
     call->args.max_logits = NULL;
     must_prefill(call, call->kernel, NULL);
-    assert_null(params->topk_length);
+    assert_null(params->cache[0].topk_length);
     assert_null(params->lse);
     assert_int_equal(params->lse_stride_token, 64);
     call->args.s_kv = 0;
@@ -164,7 +167,7 @@ static void optional_tensors_may_be_null(void **state)
     call->args.topk = 0;
     call->args.indices = NULL;
     must_prefill(call, call->kernel, NULL);
-    assert_int_equal(params->topk, 0);
+    assert_int_equal(params->cache[0].topk, 0);
 }
 
 static void reference_launch(void **state)
