@@ -38,9 +38,8 @@ static smla_status refuse_kv_format(struct gen_refusal *refusal, const char *nam
                       name, known);
 }
 
-/* By name, or by layout. */
-static smla_status find_kv_format(const char *name, const smla_kv_layout *layout, int32_t d_qk,
-                                  struct gen_kv_format *out, struct gen_refusal *refusal)
+smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, int32_t d_qk, struct gen_kv_format *out,
+                               struct gen_refusal *refusal)
 {
     if (name && layout)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
@@ -105,10 +104,10 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
     made.d_v = 512;
     made.batch_invariant = desc->batch_invariant == 1;
     made.has_extra_kv = desc->extra_kv_format || desc->extra_kv_layout;
-    status = find_kv_format(desc->kv_format || desc->kv_layout ? desc->kv_format : "bf16", desc->kv_layout, desc->d_qk,
-                            &made.kv, refusal);
+    status = gen_spec_kv_format(desc->kv_format || desc->kv_layout ? desc->kv_format : "bf16", desc->kv_layout,
+                                desc->d_qk, &made.kv, refusal);
     if (status == SMLA_OK && made.has_extra_kv)
-        status = find_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk, &made.extra_kv, refusal);
+        status = gen_spec_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk, &made.extra_kv, refusal);
     if (status == SMLA_OK && !target)
         status = find_target(desc, &made.target, refusal);
     if (status == SMLA_OK)

@@ -168,6 +168,13 @@ typedef struct smla_kv_layout {
     uint32_t place;      /* SMLA_PLACE_* */
 } smla_kv_layout;
 
+/* Tells the layout of a preset ("bf16", "v32", "v32_norope", "v4", "v41", "v41_planar", "v41_fp4", "v41_fp4_planar",
+ * "hopper_fp4"), to look at or to start from.
+ *
+ * name, out: not NULL. d_qk: of the keys; a preset exists for some. Needs neither a context nor a device.
+ * Returns SMLA_OK; INVALID_ARGUMENT (no such preset); UNSUPPORTED (not for that d_qk). Since 0.1. */
+SMLA_API smla_status smla_kv_layout_preset(const char *name, int32_t d_qk, smla_kv_layout *out);
+
 /* What a kernel is generated for. Everything else is an argument of the call. */
 typedef struct smla_kernel_desc {
     uint32_t struct_size;
