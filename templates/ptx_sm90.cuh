@@ -123,6 +123,14 @@ __device__ __forceinline__ u32 cvt_f16x2_e4m3x2(u16 values)
     return converted;
 }
 
+/* 9.7.4.3 mul: two bf16, rounded to nearest even, subnormals kept. */
+__device__ __forceinline__ u32 mul_bf16x2(u32 a, u32 b)
+{
+    u32 product;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+    return product;
+}
+
 /* 9.7.9.21 cvt */
 __device__ __forceinline__ float cvt_f32_f16(u16 value)
 {

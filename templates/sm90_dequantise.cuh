@@ -25,6 +25,8 @@ template <class format> struct half_of {
     static constexpr int CHUNKS = VALUES / CHUNK_ELEMS;                        /* that a piece becomes */
     static constexpr int PIECES = QUANTISED ? OUTPUT_COLUMNS / VALUES / 4 : 0; /* that a thread has of a key */
     static constexpr int FIRST_TAIL_TILE = QUANTISED ? format::VALUE_ELEMS / TILE_COLUMNS : 0;
+    static constexpr int SCALES =
+        QUANTISED && format::SCALE_GROUP < VALUES ? VALUES / format::SCALE_GROUP : 1; /* of a piece */
     static constexpr int SCALE_SIZE = format::SCALE_TYPE == SCALE_FP32 ? 4 : 1;
     static constexpr int GROUP = QUANTISED ? format::SCALE_GROUP : OUTPUT_COLUMNS;
     static constexpr int RUN_BYTES = (GROUP < OUTPUT_COLUMNS ? OUTPUT_COLUMNS / GROUP : 1) * SCALE_SIZE; /* scales */
@@ -92,66 +94,97 @@ template <class format> __device__ __forceinline__ void fetch_half(const work &w
 
 /* ---- Convert ---- */
 
-/* Scale `group` of the half. */
-template <class format> __device__ __forceinline__ float scale_value(const u32 (&words)[MOST_SCALE_WORDS], int group)
-{
-    if (format::SCALE_TYPE == SCALE_FP32)
-        return __uint_as_float(words[group]);
-    u32 bits = words[group / 4] >> group % 4 * 8 & 0xff;
-    if (format::SCALE_TYPE == SCALE_E4M3)
-        return cvt_f32_f16((u16)cvt_f16x2_e4m3x2((u16)bits));
-    /* ue8m0: 2^(e - 127), a denormal for 0; 255 is NaN. OCP Microscaling Formats 1.0, 5.4.1. */
-    return __uint_as_float(bits == 0 ? 0x00400000 : bits == 255 ? 0x7fc00000 : bits << 23);
-}
-
-/* The scale of chunk `chunk` of piece 4 i + mine: known but for `mine`, so that no register is indexed. */
-template <class format>
-__device__ __forceinline__ float chunk_scale(const u32 (&words)[MOST_SCALE_WORDS], int i, int chunk)
+/* Scale bits of part `part` of piece 4 i + mine: known but for `mine`, so that no register is indexed. */
+template <class format> __device__ __forceinline__ u32 scale_bits(const u32 (&words)[MOST_SCALE_WORDS], int i, int part)
 {
     using parts = half_of<format>;
-    constexpr int GROUP = parts::GROUP, VALUES = parts::VALUES;
-    int mine = threadIdx.x % 4;
-    float scale = scale_value<format>(words, (4 * i * VALUES + chunk * CHUNK_ELEMS) / GROUP);
+    constexpr int FOUR_PIECES = 4 * parts::VALUES; /* values of the four threads' pieces */
+    constexpr int PER_WORD = 4 / parts::SCALE_SIZE;
+    int first = i * FOUR_PIECES / parts::GROUP;
+    int mine = parts::GROUP >= FOUR_PIECES ? 0 : threadIdx.x % 4 * parts::VALUES / parts::GROUP + part;
+    u32 word = words[first / PER_WORD];
 #pragma unroll
-    for (int other = 1; other < 4; other++) {
-        int group = ((4 * i + other) * VALUES + chunk * CHUNK_ELEMS) / GROUP;
-        if (group != ((4 * i + other - 1) * VALUES + chunk * CHUNK_ELEMS) / GROUP)
-            scale = mine >= other ? scale_value<format>(words, group) : scale;
+    for (int other = first / PER_WORD + 1; other < MOST_SCALE_WORDS; other++)
+        if (other * PER_WORD < (i + 1) * FOUR_PIECES / parts::GROUP)
+            word = first + mine >= other * PER_WORD ? words[other] : word;
+    return PER_WORD == 1 ? word : word >> (first + mine) % PER_WORD * 8 & 0xff;
+}
+
+/* A scale of one byte as two equal bf16, exactly.
+ * ue8m0: 2^(e - 127), a denormal for 0; 255 is NaN. OCP Microscaling Formats 1.0, 5.4.1. */
+template <class format> __device__ __forceinline__ u32 scale_pair(u32 bits)
+{
+    if (format::SCALE_TYPE == SCALE_UE8M0)
+        return (bits == 0 ? 0x0040 : bits == 255 ? 0x7fc0 : bits << 7) * 0x10001;
+    float scale = cvt_f32_f16((u16)cvt_f16x2_e4m3x2((u16)bits));
+    return pack_bf16(scale, scale);
+}
+
+/* Two e4m3, bytes 2 j and 2 j + 1 of a word, as bf16, exactly but for NaN. Their exponents and mantissas in bf16's
+ * places are the values times 2^(7 - 127), subnormals too. */
+__device__ __forceinline__ u32 bf16_of_e4m3(u32 word, int j)
+{
+    u32 upper = __byte_perm(word, 0, j == 0 ? 0x1404 : 0x3424);
+    return mul_bf16x2((upper >> 4 & 0x07f007f0) | (upper & 0x80008000), 0x7b807b80); /* 2^120 */
+}
+
+/* A NaN's 0x80 in each byte of a word that is S.1111.111. */
+__device__ __forceinline__ u32 nan_of_e4m3(u32 word)
+{
+    return (word & 0x7f7f7f7f) + 0x01010101 & 0x80808080;
+}
+
+/* Eight e2m1 of a word as bf16, exactly; in the same way, times 2^(1 - 127). */
+__device__ __forceinline__ void bf16_of_e2m1(u32 word, u32 (&pair)[4])
+{
+    u32 apart[4]; /* elements j and j + 4 */
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        u32 nibbles = word >> 4 * j;
+        apart[j] = mul_bf16x2((nibbles & 0x00070007) << 6 | (nibbles & 0x00080008) << 12, 0x7e807e80); /* 2^126 */
     }
-    return scale;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        pair[j] = __byte_perm(apart[2 * j], apart[2 * j + 1], 0x5410);
+        pair[j + 2] = __byte_perm(apart[2 * j], apart[2 * j + 1], 0x7632);
+    }
 }
 
-/* Four e2m1 as f16, exactly; their magnitudes are the upper bytes 0, 0.5, 1, 1.5, 2, 3, 4, 6 of f16. */
-__device__ __forceinline__ void f16_of_e2m1(u32 nibbles, u32 &low, u32 &high)
+/* Two bf16 times a scale, rounded to float32 and to bf16. For a scale of few bits one rounding is the same. */
+template <class format> __device__ __forceinline__ u32 scaled(u32 pair, u32 scale)
 {
-    u32 magnitude = __byte_perm(0x3e3c3800, 0x46444240, nibbles & 0x7777);
-    u32 sign = (nibbles & 0x8) << 4 | (nibbles & 0x80) << 8 | (nibbles & 0x800) << 12 | (nibbles & 0x8000) << 16;
-    u32 upper = magnitude | sign;
-    low = __byte_perm(upper, 0, 0x1404);
-    high = __byte_perm(upper, 0, 0x3424);
+    if (format::SCALE_TYPE != SCALE_FP32)
+        return mul_bf16x2(pair, scale);
+    return pack_bf16(__uint_as_float(pair << 16) * __uint_as_float(scale),
+                     __uint_as_float(pair & 0xffff0000) * __uint_as_float(scale));
 }
 
-/* Two f16 times the scale, rounded to float32 and to bf16. */
-__device__ __forceinline__ u32 scaled_bf16(u32 pair, float scale)
-{
-    return pack_bf16(cvt_f32_f16((u16)pair) * scale, cvt_f32_f16((u16)(pair >> 16)) * scale);
-}
-
-/* Chunk `chunk` of what a piece becomes: eight values. */
-template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 &piece, int chunk, float scale)
+/* Chunk `chunk` of what a piece becomes: eight values. scale: of scale_pair, or float32. */
+template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 &piece, int chunk, u32 scale)
 {
     const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
     u32 pair[4];
-    if (format::VALUE_BITS == 8) {
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            pair[j] = cvt_f16x2_e4m3x2((u16)(words[2 * chunk % 4 + j / 2] >> j % 2 * 16));
+    if (format::VALUE_BITS == 4) {
+        bf16_of_e2m1(words[chunk], pair);
     } else {
-        f16_of_e2m1(words[chunk], pair[0], pair[1]);
-        f16_of_e2m1(words[chunk] >> 16, pair[2], pair[3]);
+        u32 low = words[2 * chunk % 4], high = words[2 * chunk % 4 + 1];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            pair[j] = bf16_of_e4m3(low, j);
+            pair[j + 2] = bf16_of_e4m3(high, j);
+        }
+        if (nan_of_e4m3(low) | nan_of_e4m3(high)) {
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                u32 a = __byte_perm(nan_of_e4m3(low), 0, j == 0 ? 0x1404 : 0x3424);
+                u32 b = __byte_perm(nan_of_e4m3(high), 0, j == 0 ? 0x1404 : 0x3424);
+                pair[j] |= a - (a >> 9); /* 0x7fc0 */
+                pair[j + 2] |= b - (b >> 9);
+            }
+        }
     }
-    return {scaled_bf16(pair[0], scale), scaled_bf16(pair[1], scale), scaled_bf16(pair[2], scale),
-            scaled_bf16(pair[3], scale)};
+    return {scaled<format>(pair[0], scale), scaled<format>(pair[1], scale), scaled<format>(pair[2], scale),
+            scaled<format>(pair[3], scale)};
 }
 
 /* ---- Write ---- */
@@ -193,11 +226,16 @@ __device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KE
             int piece = 4 * i + mine;
             if (piece >= pieces)
                 continue;
+            u32 scale = 0;
 #pragma unroll
             for (int c = 0; c < parts::CHUNKS; c++) {
+                if (c * parts::SCALES % parts::CHUNKS == 0) {
+                    scale = scale_bits<format>(raw.scales[k], i, c * parts::SCALES / parts::CHUNKS);
+                    scale = format::SCALE_TYPE == SCALE_FP32 ? scale : scale_pair<format>(scale);
+                }
                 int chunk = piece * parts::CHUNKS + c;
                 store_shared_16(tiles + chunk / 8 * TILE_BYTES + swizzled(row, chunk % 8),
-                                make_chunk<format>(raw.piece[k][i], c, chunk_scale<format>(raw.scales[k], i, c)));
+                                make_chunk<format>(raw.piece[k][i], c, scale));
             }
         }
     }

@@ -38,6 +38,8 @@ static const smla_kv_layout e4m3_one_scale = {.struct_size = sizeof(smla_kv_layo
 #define USUAL .s_q = 30, .s_kv = 1500, .topk = 640, .invalid = 0.1, .sink = true, .lengths = LENGTHS_WILD
 #define EXTRA .has_extra = true, .extra_s_kv = 700, .extra_topk = 200
 
+#define ONE_KEY .s_q = 2000, .s_kv = 2048, .topk = 1, .any_codes = true, .sm_scale = 1e-30f
+
 static const struct problem_spec specs[] = {
     /* presets, one run of tokens or one page */
     {.name = "v32", USUAL, .d_qk = 576, .format = {.format = "v32"}},
@@ -110,6 +112,13 @@ static const struct problem_spec specs[] = {
     {.name = "v41, NaN selected", USUAL, .nan_selected = true, .format = {.format = "v41"}},
     {.name = "v4, NaN selected", USUAL, .nan_selected = true, .format = {.format = "v4", .page_tokens = 64}},
     {.name = "v41, views", USUAL, .strided = true, .format = {.format = "v41", .token_gap_bytes = 16}},
+    /* one key a query, so that out is that key; every code of values and scales */
+    {.name = "E3 v32, every code", ONE_KEY, .d_qk = 576, .format = {.format = "v32"}},
+    {.name = "E3 v4, every code", ONE_KEY, .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "E3 v41, every code", ONE_KEY, .format = {.format = "v41"}},
+    {.name = "E3 v41_planar, every code", ONE_KEY, .format = {.format = "v41_planar", .page_tokens = 64}},
+    {.name = "E3 v41_fp4, every code", ONE_KEY, .format = {.format = "v41_fp4"}},
+    {.name = "E3 hopper_fp4, every code", ONE_KEY, .format = {.format = "hopper_fp4"}},
     /* layouts that no preset is */
     {.name = "e2m1, fp32 scales, long tail, by page",
      USUAL,

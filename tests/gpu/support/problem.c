@@ -342,6 +342,30 @@ static void make_scales_odd(const struct kv_view *view, int64_t slot)
     }
 }
 
+/* A token's bytes, whatever they mean: kv_read tells. */
+static void write_codes(const struct kv_view *view, int64_t slot)
+{
+    const smla_kv_layout *layout = &view->layout;
+    const int64_t values = layout->value_type == SMLA_VALUE_E2M1 ? layout->value_elems / 2 : layout->value_elems;
+    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0, token = slot - page * view->page_tokens;
+    const int64_t run = values + 2 * (int64_t)layout->tail_elems, scale_bytes = kv_scale_bytes(layout);
+    const bool by_page = layout->place == SMLA_PLACE_PAGE;
+    uint8_t *base = view->base + page * view->stride_page;
+    uint8_t *at = base + token * (by_page ? run : view->stride_token);
+    uint8_t *scales = by_page ? base + view->page_tokens * run + token * scale_bytes : at + values;
+    for (int64_t i = 0; i < values; i++) {
+        at[i] = (uint8_t)(slot * 3 + i);
+        if (layout->value_type == SMLA_VALUE_E4M3 && (at[i] & 0x7f) == 0x7f && slot % 8 != 7)
+            at[i] ^= 0x44;
+    }
+    for (int64_t i = 0; i < scale_bytes; i++)
+        scales[i] = (uint8_t)(slot + (slot % 3) * i);
+    for (int64_t i = 0; i < layout->tail_elems; i++) {
+        const uint16_t value = bf16_from_float((float)(slot + i) / 64);
+        memcpy((by_page ? at + values : scales + scale_bytes) + 2 * i, &value, 2);
+    }
+}
+
 /* Rows of very different size, so that a scale of the wrong token shows. What nothing selects is all ones: NaN. */
 static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_kv, const uint8_t *selected,
                            uint64_t *state)
@@ -357,6 +381,10 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
     for (int64_t slot = 0; slot < s_kv; slot++) {
         if (!selected[slot])
             continue;
+        if (problem->spec.any_codes) {
+            write_codes(&view, slot);
+            continue;
+        }
         for (int64_t d = 0; d < problem->spec.d_qk; d++)
             row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % 9) - 5));
         if (spoiled++ == 0)

@@ -46,6 +46,7 @@ struct problem_spec {
     struct problem_cache extra;  /* of a second cache, where has_extra */
     int64_t extra_s_kv, extra_topk;
     bool has_extra;
+    bool any_codes;  /* every byte of a quantised cache takes every value; e4m3 NaN in one token of 8 */
     bool odd_scales; /* float32 scales that are no powers of two */
 };
 
