@@ -97,6 +97,20 @@ __device__ __forceinline__ uint4 load_global_16(u64 address)
     return bytes;
 }
 
+__device__ __forceinline__ u32 load_global_4(u64 address)
+{
+    u32 bytes;
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(bytes) : "l"(address));
+    return bytes;
+}
+
+__device__ __forceinline__ u32 load_global_1(u64 address)
+{
+    u32 byte;
+    asm volatile("ld.global.nc.u8 %0, [%1];" : "=r"(byte) : "l"(address));
+    return byte;
+}
+
 /* 9.7.9.11 st.shared */
 __device__ __forceinline__ void store_shared_16(u32 address, uint4 bytes)
 {

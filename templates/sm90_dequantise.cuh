@@ -25,6 +25,7 @@ template <class format> struct half_of {
     static constexpr int CHUNKS = VALUES / CHUNK_ELEMS;                        /* that a piece becomes */
     static constexpr int PIECES = QUANTISED ? OUTPUT_COLUMNS / VALUES / 4 : 0; /* that a thread has of a key */
     static constexpr int FIRST_TAIL_TILE = QUANTISED ? format::VALUE_ELEMS / TILE_COLUMNS : 0;
+    static constexpr bool FULL = !QUANTISED || format::VALUE_ELEMS >= SMLA_D_V; /* no tail among V's columns */
     static constexpr int SCALES =
         QUANTISED && format::SCALE_GROUP < VALUES ? VALUES / format::SCALE_GROUP : 1; /* of a piece */
     static constexpr int SCALE_SIZE = format::SCALE_TYPE == SCALE_FP32 ? 4 : 1;
@@ -36,8 +37,9 @@ template <class format> struct half_of {
                   "a tile is quantised or not; columns that are not of V are not");
 };
 
-/* A thread's two keys, as they come from memory. */
+/* A thread's two keys, as they come from memory, and the list's entries for those of the next block. */
 struct raw_keys {
+    i32 next[2];
     u64 values[2]; /* addresses, 0: an invalid entry */
     uint4 piece[2][MOST_PIECES];
     u32 scales[2][MOST_SCALE_WORDS];
@@ -60,12 +62,12 @@ __device__ __forceinline__ void fetch_scales(u64 scales, int half, u32 (&words)[
     if (parts::RUN_IN_WORDS) {
 #pragma unroll
         for (int i = 0; i < parts::RUN_BYTES / 4; i++)
-            words[i] = 4 * i < count ? ((const u32 *)(scales + first))[i] : 0;
+            words[i] = parts::FULL || 4 * i < count ? load_global_4(scales + first + 4 * i) : 0;
         return;
     }
 #pragma unroll
     for (int i = 0; i < parts::RUN_BYTES; i++)
-        words[i / 4] = (i % 4 ? words[i / 4] : 0) | (i < count ? ((const u8 *)(scales + first))[i] : 0) << i % 4 * 8;
+        words[i / 4] = (i % 4 ? words[i / 4] : 0) | (i < count ? load_global_1(scales + first + i) : 0) << i % 4 * 8;
 }
 
 template <class format> __device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
@@ -75,12 +77,12 @@ template <class format> __device__ __forceinline__ void fetch_half(const work &w
     int pieces = half_values<format>(half) / parts::VALUES, mine = threadIdx.x % 4;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        key_source from = find_key<format>(cache, load_index(w, block, my_rows().low + 8 * k));
+        key_source from = find_key<format>(cache, raw.next[k]);
         raw.values[k] = from.values;
 #pragma unroll
         for (int i = 0; i < parts::PIECES; i++) {
             raw.piece[k][i] = {0, 0, 0, 0};
-            if (from.values && 4 * i + mine < pieces)
+            if (from.values && (parts::FULL || 4 * i + mine < pieces))
                 raw.piece[k][i] =
                     load_global_16(from.values + half * OUTPUT_COLUMNS * format::VALUE_BITS / 8 + (4 * i + mine) * 16);
         }
@@ -167,21 +169,13 @@ template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 
     if (format::VALUE_BITS == 4) {
         bf16_of_e2m1(words[chunk], pair);
     } else {
-        u32 low = words[2 * chunk % 4], high = words[2 * chunk % 4 + 1];
+        float f = format::SCALE_TYPE == SCALE_FP32 ? __uint_as_float(scale) : __uint_as_float(scale << 16);
 #pragma unroll
-        for (int j = 0; j < 2; j++) {
-            pair[j] = bf16_of_e4m3(low, j);
-            pair[j + 2] = bf16_of_e4m3(high, j);
+        for (int j = 0; j < 4; j++) {
+            u32 h = cvt_f16x2_e4m3x2((u16)(words[2 * chunk % 4 + j / 2] >> j % 2 * 16));
+            pair[j] = pack_bf16(cvt_f32_f16((u16)h) * f, cvt_f32_f16((u16)(h >> 16)) * f);
         }
-        if (nan_of_e4m3(low) | nan_of_e4m3(high)) {
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
-                u32 a = __byte_perm(nan_of_e4m3(low), 0, j == 0 ? 0x1404 : 0x3424);
-                u32 b = __byte_perm(nan_of_e4m3(high), 0, j == 0 ? 0x1404 : 0x3424);
-                pair[j] |= a - (a >> 9); /* 0x7fc0 */
-                pair[j + 2] |= b - (b >> 9);
-            }
-        }
+        return {pair[0], pair[1], pair[2], pair[3]};
     }
     return {scaled<format>(pair[0], scale), scaled<format>(pair[1], scale), scaled<format>(pair[2], scale),
             scaled<format>(pair[3], scale)};
@@ -215,7 +209,7 @@ __device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KE
 #pragma unroll
         for (int tile = 0; tile < HALF_TILES; tile++) {
             int column_tile = half * HALF_TILES + tile - parts::FIRST_TAIL_TILE;
-            if (column_tile >= 0)
+            if (!parts::QUANTISED || (!parts::FULL && column_tile >= 0))
                 copy_tile(tiles + tile * TILE_BYTES, row, tail + column_tile * ROW_BYTES, there, w.params.query);
         }
         if (REST_TILES > 0 && row / 32 == half)
@@ -224,7 +218,7 @@ __device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KE
 #pragma unroll
         for (int i = 0; i < parts::PIECES; i++) {
             int piece = 4 * i + mine;
-            if (piece >= pieces)
+            if (!parts::FULL && piece >= pieces)
                 continue;
             u32 scale = 0;
 #pragma unroll
@@ -246,12 +240,22 @@ __device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KE
 
 /* ---- Either cache ---- */
 
+/* Reads the entries for a block: a fetch ahead, because what they select is read at once. */
+__device__ __forceinline__ void fetch_indices(const work &w, int block, raw_keys &raw)
+{
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        raw.next[k] = load_index(w, block, my_rows().low + 8 * k);
+}
+
+/* The block whose entries were read last. */
 __device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
 {
     if (cache_of(w, block) == 0)
         fetch_half<first_format>(w, block, half, raw);
     else
         fetch_half<second_format>(w, block, half, raw);
+    fetch_indices(w, block + 1, raw);
 }
 
 __device__ __forceinline__ void write_half(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],

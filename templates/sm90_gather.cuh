@@ -21,28 +21,30 @@ static_assert(REST_TILES >= 0 && REST_TILES <= 1,
 static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
 
-/* Reads this thread's indices of a block; -1 where the entry is invalid. */
-__device__ __forceinline__ void load_indices(const work &w, int block, i32 (&index)[COPY_TURNS])
+/* Where this thread's rows of a block begin; nullptr where the entry is invalid. */
+__device__ __forceinline__ void find_rows(const work &w, int block, const u16 *(&row)[COPY_TURNS])
 {
+    const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
 #pragma unroll
-    for (int turn = 0; turn < COPY_TURNS; turn++)
-        index[turn] = load_index(w, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+    for (int turn = 0; turn < COPY_TURNS; turn++) {
+        i32 index = load_index(w, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+        row[turn] = index >= 0 ? (const u16 *)cache.kv + row_offset(cache, index) : nullptr;
+    }
 }
 
 /* Gathers this warpgroup's half of the columns of a block's keys; zeros for invalid entries, which are not read.
  * key_full: mbarrier at which each thread arrives when its copies are written. */
-__device__ __forceinline__ void gather_half(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
-                                            u64 *key_full, const i32 (&index)[COPY_TURNS])
+__device__ __forceinline__ void gather_half(const work &w, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full,
+                                            const u16 *const (&rows)[COPY_TURNS])
 {
     int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
     u32 tile = shared_address(key[half * HALF_TILES]) + swizzled(row, chunk);
-    const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
-    const u16 *column = (const u16 *)cache.kv + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
 #pragma unroll
     for (int turn = 0; turn < COPY_TURNS; turn++) {
-        bool valid = index[turn] >= 0;
+        bool valid = rows[turn] != nullptr;
         /* an address that may be formed, whatever kv is, when nothing is read */
-        const u16 *source = valid ? column + row_offset(cache, index[turn]) : (const u16 *)w.params.query;
+        const u16 *source =
+            valid ? rows[turn] + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS : (const u16 *)w.params.query;
 #pragma unroll
         for (int i = 0; i < HALF_TILES; i++)
             cp_async_16(tile + i * TILE_BYTES + turn * COPY_ROWS * ROW_BYTES,

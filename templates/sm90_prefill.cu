@@ -144,20 +144,26 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
 
 /* A thread's part of the keys to come, in two steps: fetch may run ahead of the slot, write may not. */
 struct copied_half {
-    i32 index[COPY_TURNS];
+    const u16 *rows[COPY_TURNS];
+    __device__ __forceinline__ void start(const work &)
+    {
+    }
     __device__ __forceinline__ void fetch(const work &w, int block, int)
     {
-        load_indices(w, block, index);
+        find_rows(w, block, rows);
     }
-    __device__ __forceinline__ void write(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
-                                          u64 *key_full)
+    __device__ __forceinline__ void write(const work &w, int, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full)
     {
-        gather_half(w, block, half, key, key_full, index);
+        gather_half(w, half, key, key_full, rows);
     }
 };
 
 struct dequantised_half {
     raw_keys raw;
+    __device__ __forceinline__ void start(const work &w)
+    {
+        fetch_indices(w, 0, raw);
+    }
     __device__ __forceinline__ void fetch(const work &w, int block, int half)
     {
         fetch_half(w, block, half, raw);
@@ -182,24 +188,29 @@ __device__ __forceinline__ void output_role(const work &w, block_memory &memory,
     float out[OUTPUT_COLUMNS / 2] = {};
     key_half key;
 
-    /* The first turns only fill the slots. */
-    for (int block = -KEY_SLOTS; block < w.block_count; block++) {
-        int slot = (block + KEY_SLOTS) % KEY_SLOTS, p_slot = block % P_SLOTS;
+    key.start(w);
+    for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+        key.fetch(w, block, half);
+        key.write(w, block, half, memory.key[block], &memory.key_full[block][half]);
+    }
+    for (int block = 0; block < w.block_count; block++) {
+        int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;
         if (more)
             key.fetch(w, block + KEY_SLOTS, half);
-        if (block >= 0) {
-            /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-            mbarrier_wait(shared_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
-            rescale_out(memory, p_slot, out);
-            multiply_values(memory, half, slot, p_slot, out);
-            if (!KEY_FULL_FREES_P)
-                mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
-            if (more)
-                named_barrier_sync(HALF_READ + half, WARPGROUP);
-        }
-        if (more)
+
+        /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
+        mbarrier_wait(shared_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
+        rescale_out(memory, p_slot, out);
+        multiply_values(memory, half, slot, p_slot, out);
+        if (!KEY_FULL_FREES_P)
+            mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
+
+        /* Refill the slot. */
+        if (more) {
+            named_barrier_sync(HALF_READ + half, WARPGROUP);
             key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
+        }
     }
     mbarrier_wait(shared_address(&memory.out_scale_ready), 0);
     store_out(w, memory, half, out);
