@@ -17,10 +17,10 @@ struct gen_refusal {
 struct gen_spec {
     uint32_t op; /* SMLA_OP_* */
     int32_t h_q;
-    int32_t d_qk;
+    int32_t d_qk; /* 0: the operator has no keys */
     int32_t d_v;
     bool batch_invariant;
-    const struct gen_kv_format *kv_format;
+    const struct gen_kv_format *kv_format;       /* NULL: the operator reads no cache */
     const struct gen_kv_format *extra_kv_format; /* NULL: no second cache */
     const struct gen_target *target;
 };
@@ -34,7 +34,7 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
 smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The operator's name: "prefill", "prefill_reference"; NULL for a number that is none. */
+/* The operator's name: "prefill", "prefill_reference", "combine"; NULL for a number that is none. */
 const char *gen_op_name(uint32_t op);
 
 #endif

@@ -138,6 +138,17 @@ static void fill_params(const smla_prefill_args *args, const struct tensor tenso
     params->lse_flags = args->lse_flags;
 }
 
+static smla_status check_kernel(const smla_kernel *kernel, const char *function)
+{
+    if (kernel == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s: kernel is NULL", function);
+    if (kernel->op == SMLA_OP_COMBINE)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s: the kernel is of SMLA_OP_COMBINE, which smla_combine calls: prepare one of SMLA_OP_PREFILL",
+                       function);
+    return SMLA_OK;
+}
+
 static smla_status launch(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
 {
     const struct rt_launch launch = {
@@ -156,9 +167,9 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     struct smla_prefill_params params;
     smla_prefill_args full;
 
-    if (kernel == NULL)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill: kernel is NULL");
-    smla_status status = rt_sized_read(&full, sizeof full, args, "smla_prefill_args");
+    smla_status status = check_kernel(kernel, "smla_prefill");
+    if (status == SMLA_OK)
+        status = rt_sized_read(&full, sizeof full, args, "smla_prefill_args");
     if (status == SMLA_OK)
         status = check_scalars(kernel, &full);
     if (status != SMLA_OK || full.s_q == 0 || kernel->h_q == 0)
@@ -173,10 +184,11 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
 smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
                                         uint64_t *out_bytes)
 {
-    if (kernel == NULL || out_bytes == NULL)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_workspace_size: %s is NULL",
-                       kernel ? "out_bytes" : "kernel");
-    smla_status status = check_size("max_s_q", max_s_q, INT64_MAX);
+    smla_status status = check_kernel(kernel, "smla_prefill_workspace_size");
+    if (status == SMLA_OK && out_bytes == NULL)
+        status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_workspace_size: out_bytes is NULL");
+    if (status == SMLA_OK)
+        status = check_size("max_s_q", max_s_q, INT64_MAX);
     if (status == SMLA_OK)
         status = check_size("max_topk", max_topk, INT64_MAX);
     if (status == SMLA_OK)

@@ -4,6 +4,8 @@
 #ifndef SMLA_PREFILL_PARAMS_H
 #define SMLA_PREFILL_PARAMS_H
 
+#include "lse_flags.h"
+
 struct smla_prefill_params {
     const void *query;      /* [s_q, h_q, d_qk] bf16 */
     const void *kv;         /* [s_kv, d_qk] bf16 */
@@ -30,10 +32,5 @@ struct smla_prefill_params {
     float sm_scale;
     unsigned int lse_flags; /* SMLA_LSE_* of smla.h */
 };
-
-/* smla.h's values again, because a template includes no public header; the runtime checks that they agree. */
-#define SMLA_PARAM_LSE_BASE_2 1u
-#define SMLA_PARAM_LSE_WITH_SINK 2u
-#define SMLA_PARAM_LSE_EMPTY_NEGATIVE 4u
 
 #endif
