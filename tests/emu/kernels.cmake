@@ -10,9 +10,11 @@ endforeach()
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
 if(TARGET gpu-prefill)
-  foreach(schedule eager random) # the others: emu.kernels
-    add_test(NAME emu.gpu_prefill_${schedule} COMMAND gpu-prefill)
-    set_tests_properties(emu.gpu_prefill_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
-      "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
+  foreach(program prefill combine)
+    foreach(schedule eager random) # the others: emu.kernels
+      add_test(NAME emu.gpu_${program}_${schedule} COMMAND gpu-${program})
+      set_tests_properties(emu.gpu_${program}_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+        "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
+    endforeach()
   endforeach()
 endif()
