@@ -16,8 +16,8 @@ static void add_constant(struct gen_text *text, const char *name, const char *su
 void gen_config_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
     static const char *const deciders[] = {"description", "target", "plan"};
-    gen_text_add(text, "/* Configuration of %s for %s, kv %s. Generated; see the plan for the reasons. */\n",
-                 plan->kernel, spec->target->arch, spec->kv.name);
+    gen_text_add(text, "/* Configuration of %s for %s%s%s. Generated; see the plan for the reasons. */\n", plan->kernel,
+                 spec->target->arch, spec->kv.name ? ", kv " : "", spec->kv.name ? spec->kv.name : "");
     gen_text_add(text, "#ifndef SMLA_CONFIG_CUH\n#define SMLA_CONFIG_CUH\n\n");
     for (int32_t i = 0; i < plan->number_count; i++) {
         const struct gen_number *number = &plan->numbers[i];

@@ -2,6 +2,18 @@
 
 #include <string.h>
 
+static gen_plan_fn plan_function(const struct gen_target *target, uint32_t op)
+{
+    switch (op) {
+    case SMLA_OP_PREFILL:
+        return target->prefill;
+    case SMLA_OP_PREFILL_REFERENCE:
+        return target->prefill_reference;
+    default:
+        return target->combine;
+    }
+}
+
 /* Names the targets that have a plan for the operator, so that a refusal says what would work. */
 static smla_status refuse_target(const struct gen_spec *spec, struct gen_refusal *refusal)
 {
@@ -9,7 +21,7 @@ static smla_status refuse_target(const struct gen_spec *spec, struct gen_refusal
     size_t count;
     const struct gen_target *table = gen_target_table(&count);
     for (size_t i = 0; i < count; i++) {
-        if (!table[i].prefill)
+        if (!plan_function(&table[i], spec->op))
             continue;
         strncat(list, list[0] ? ", " : "", sizeof(list) - strlen(list) - 1);
         strncat(list, table[i].name, sizeof(list) - strlen(list) - 1);
@@ -20,7 +32,7 @@ static smla_status refuse_target(const struct gen_spec *spec, struct gen_refusal
 
 smla_status gen_plan_make(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
 {
-    gen_plan_fn make = spec->op == SMLA_OP_PREFILL ? spec->target->prefill : spec->target->prefill_reference;
+    gen_plan_fn make = plan_function(spec->target, spec->op);
     if (!make)
         return refuse_target(spec, refusal);
     memset(plan, 0, sizeof(*plan));
@@ -33,11 +45,19 @@ static const char *decider_name(enum gen_decider decider)
     return names[decider];
 }
 
+static void print_shape(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
+{
+    gen_text_add(text, "%s for %s: h_q %d, ", plan->kernel, spec->target->arch, spec->h_q);
+    if (spec->kv.name)
+        gen_text_add(text, "d_qk %d, d_v %d, kv %s%s%s\n", spec->d_qk, spec->d_v, spec->kv.name,
+                     spec->has_extra_kv ? ", extra kv " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
+    else
+        gen_text_add(text, "d_v %d\n", spec->d_v);
+}
+
 void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(text, "%s for %s: h_q %d, d_qk %d, d_v %d, kv %s%s%s\n", plan->kernel, spec->target->arch, spec->h_q,
-                 spec->d_qk, spec->d_v, spec->kv.name, spec->has_extra_kv ? ", extra kv " : "",
-                 spec->has_extra_kv ? spec->extra_kv.name : "");
+    print_shape(spec, plan, text);
     gen_text_add(text, "\nlaunches a call: %d\n", plan->launches);
     for (int32_t i = 0; i < plan->variant_count; i++) {
         const struct gen_variant *variant = &plan->variants[i];
@@ -45,8 +65,9 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
                      variant->name, variant->entry, variant->threads, variant->shared_bytes, variant->blocks_per_query,
                      variant->blocks_per_query == 1 ? "" : "s");
     }
-    gen_text_add(text, "alignment: query, kv and out at %d bytes, their strides multiples of %d elements\n",
-                 plan->pointer_alignment_bytes, plan->stride_alignment_elems);
+    gen_text_add(text, "alignment: %s and out at %d bytes, their strides multiples of %d elements\n",
+                 spec->kv.name ? "query, kv" : "partial_out", plan->pointer_alignment_bytes,
+                 plan->stride_alignment_elems);
     gen_text_add(text, "\nnumbers\n");
     for (int32_t i = 0; i < plan->number_count; i++) {
         const struct gen_number *number = &plan->numbers[i];

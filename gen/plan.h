@@ -73,5 +73,6 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
 /* The plan functions, one file each. */
 smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 
 #endif

@@ -22,6 +22,8 @@ const char *gen_op_name(uint32_t op)
         return "prefill";
     case SMLA_OP_PREFILL_REFERENCE:
         return "prefill_reference";
+    case SMLA_OP_COMBINE:
+        return "combine";
     default:
         return NULL;
     }
@@ -73,15 +75,42 @@ static smla_status find_target(const smla_kernel_desc *desc, const struct gen_ta
     return SMLA_OK;
 }
 
+/* What an operator without keys has no use for must be left out, so that it can get a meaning later. */
+static smla_status check_no_keys(const smla_kernel_desc *desc, struct gen_refusal *refusal)
+{
+    if (desc->d_qk != 0)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "d_qk %d: combine reads no keys, leave it 0",
+                          desc->d_qk);
+    if (desc->kv_format || desc->extra_kv_format)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "%s \"%.40s\": combine reads no cache, leave it NULL",
+                          desc->kv_format ? "kv_format" : "extra_kv_format",
+                          desc->kv_format ? desc->kv_format : desc->extra_kv_format);
+    if (desc->kv_layout || desc->extra_kv_layout)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "%s is given: combine reads no cache, leave it NULL",
+                          desc->kv_layout ? "kv_layout" : "extra_kv_layout");
+    return SMLA_OK;
+}
+
 static smla_status check_dims(const smla_kernel_desc *desc, struct gen_refusal *refusal)
 {
+    const bool has_keys = desc->op != SMLA_OP_COMBINE;
     if (desc->h_q < 1 || desc->h_q > 128)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "h_q %d: query heads are 1 to 128", desc->h_q);
-    if (desc->d_qk != 512 && desc->d_qk != 576)
+    if (has_keys && desc->d_qk != 512 && desc->d_qk != 576)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d: the operator has 512 or 576", desc->d_qk);
     if (desc->d_v != 0 && desc->d_v != 512)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_v %d: the operator has 512", desc->d_v);
-    return SMLA_OK;
+    return has_keys ? SMLA_OK : check_no_keys(desc, refusal);
+}
+
+static smla_status find_kv_formats(const smla_kernel_desc *desc, struct gen_spec *made, struct gen_refusal *refusal)
+{
+    made->has_extra_kv = desc->extra_kv_format || desc->extra_kv_layout;
+    smla_status status = gen_spec_kv_format(desc->kv_format || desc->kv_layout ? desc->kv_format : "bf16",
+                                            desc->kv_layout, desc->d_qk, &made->kv, refusal);
+    if (status == SMLA_OK && made->has_extra_kv)
+        status = gen_spec_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk, &made->extra_kv, refusal);
+    return status;
 }
 
 smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_spec *spec,
@@ -90,9 +119,8 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
     struct gen_spec made = {.op = desc->op, .h_q = desc->h_q, .d_qk = desc->d_qk, .target = target};
     if (!gen_op_name(desc->op))
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "op %u is not known; there are prefill (%d) and "
-                          "prefill_reference (%d)",
-                          desc->op, SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE);
+                          "op %u is not known; there are prefill (%d), prefill_reference (%d) and combine (%d)",
+                          desc->op, SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE);
     smla_status status = check_dims(desc, refusal);
     if (status != SMLA_OK)
         return status;
@@ -103,11 +131,8 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant %u: 0 or 1", desc->batch_invariant);
     made.d_v = 512;
     made.batch_invariant = desc->batch_invariant == 1;
-    made.has_extra_kv = desc->extra_kv_format || desc->extra_kv_layout;
-    status = gen_spec_kv_format(desc->kv_format || desc->kv_layout ? desc->kv_format : "bf16", desc->kv_layout,
-                                desc->d_qk, &made.kv, refusal);
-    if (status == SMLA_OK && made.has_extra_kv)
-        status = gen_spec_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk, &made.extra_kv, refusal);
+    if (desc->op != SMLA_OP_COMBINE)
+        status = find_kv_formats(desc, &made, refusal);
     if (status == SMLA_OK && !target)
         status = find_target(desc, &made.target, refusal);
     if (status == SMLA_OK)

@@ -17,10 +17,10 @@ struct gen_refusal {
 struct gen_spec {
     uint32_t op; /* SMLA_OP_* */
     int32_t h_q;
-    int32_t d_qk;
+    int32_t d_qk; /* 0: the operator has no keys */
     int32_t d_v;
     bool batch_invariant;
-    struct gen_kv_format kv;
+    struct gen_kv_format kv;       /* name NULL: the operator reads no cache */
     struct gen_kv_format extra_kv; /* of a second cache */
     bool has_extra_kv;
     const struct gen_target *target;
@@ -39,7 +39,7 @@ smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, i
 smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The operator's name: "prefill", "prefill_reference"; NULL for a number that is none. */
+/* The operator's name: "prefill", "prefill_reference", "combine"; NULL for a number that is none. */
 const char *gen_op_name(uint32_t op);
 
 #endif

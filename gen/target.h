@@ -28,6 +28,7 @@ struct gen_target {
     int32_t registers;    /* 32-bit registers a multiprocessor */
     gen_plan_fn prefill;  /* NULL: no such kernel yet */
     gen_plan_fn prefill_reference;
+    gen_plan_fn combine;
 };
 
 /* Finds a target by its own name or by a bare number (the widest that loads on that card: interface.md, "Targets").

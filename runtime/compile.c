@@ -188,15 +188,24 @@ static smla_status compile_program(struct job *job, bool *lasting)
     return fetch_payload(job);
 }
 
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The most of each over the variants, so that a spill in any of them shows. */
 static void fill_report(const struct job *job, struct rt_entry_info *info)
 {
-    const struct rt_ptxas_report report =
-        rt_ptxas_report_read(job->log ? job->log : "", job->bundle->plan.variants[0].entry);
-
-    info->registers = report.registers;
-    info->spill_bytes = report.spill_store_bytes < 0 ? -1 : report.spill_store_bytes + report.spill_load_bytes;
-    info->local_bytes = report.stack_bytes;
-    info->static_shared_bytes = report.static_shared_bytes;
+    info->registers = info->spill_bytes = info->local_bytes = info->static_shared_bytes = -1;
+    for (int32_t i = 0; i < job->bundle->plan.variant_count; i++) {
+        const struct rt_ptxas_report report =
+            rt_ptxas_report_read(job->log ? job->log : "", job->bundle->plan.variants[i].entry);
+        info->registers = larger(info->registers, report.registers);
+        if (report.spill_store_bytes >= 0)
+            info->spill_bytes = larger(info->spill_bytes, report.spill_store_bytes + report.spill_load_bytes);
+        info->local_bytes = larger(info->local_bytes, report.stack_bytes);
+        info->static_shared_bytes = larger(info->static_shared_bytes, report.static_shared_bytes);
+    }
 }
 
 static smla_status write_entry(const struct job *job, struct rt_entry *out)

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "error.h"
 #include "obtain.h"
@@ -35,7 +36,6 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     *kernel = (smla_kernel){
         .driver = device->driver,
         .cuda_context = device->context,
-        .function = module->functions[0],
         .op = bundle->spec.op,
         .h_q = bundle->spec.h_q,
         .d_qk = bundle->spec.d_qk,
@@ -52,7 +52,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     if (bundle->spec.has_extra_kv)
         kernel->kv[1] = kv_of(&bundle->spec.extra_kv);
     kernel->out_alignment_bytes = larger(plan->pointer_alignment_bytes, kernel->out_elem_bytes);
-    snprintf(kernel->name, sizeof kernel->name, "%s", variant->name);
+    memcpy(kernel->functions, module->functions, sizeof kernel->functions);
+    snprintf(kernel->name, sizeof kernel->name, "%s", plan->variant_count > 1 ? plan->kernel : variant->name);
     *out = kernel;
     return SMLA_OK;
 }

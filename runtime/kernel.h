@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
-#include "spec.h"
+#include "plan.h"
 
 /* How a cache is described by a call. */
 struct rt_kv {
@@ -17,7 +17,7 @@ struct rt_kv {
 struct smla_kernel {
     const struct rt_driver *driver; /* the context's */
     rt_cu_context cuda_context;
-    rt_cu_function function;
+    rt_cu_function functions[GEN_MAX_VARIANTS];
     uint32_t op;
     int32_t h_q;
     int32_t d_qk;
@@ -31,7 +31,7 @@ struct smla_kernel {
     int32_t stride_alignment_elems;  /* of query, kv and out */
     int32_t out_elem_bytes;
     int32_t out_alignment_bytes;
-    char name[64]; /* of the variant */
+    char name[64]; /* of the variant; of the kernel when a call selects one of several */
 };
 
 #endif

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "error.h"
-#include "kernel.h"
+#include "launch.h"
 #include "prefill_params.h"
 #include "sized.h"
+#include "tensor_check.h"
 
 _Static_assert(SMLA_PARAM_LSE_BASE_2 == SMLA_LSE_BASE_2, "template and header agree");
 _Static_assert(SMLA_PARAM_LSE_WITH_SINK == SMLA_LSE_WITH_SINK, "template and header agree");
@@ -15,24 +16,6 @@ _Static_assert(SMLA_PARAM_LSE_EMPTY_NEGATIVE == SMLA_LSE_EMPTY_NEGATIVE, "templa
 _Static_assert(sizeof(long long) == sizeof(int64_t), "strides are int64 on both sides");
 
 enum { ALL_LSE_FLAGS = SMLA_LSE_BASE_2 | SMLA_LSE_WITH_SINK | SMLA_LSE_EMPTY_NEGATIVE };
-
-/* One tensor of the call, [rows, columns, width] with the last dimension contiguous. */
-struct tensor {
-    const char *name;
-    const char *row_stride_name;
-    const char *column_stride_name; /* NULL: no such stride */
-    const void *pointer;
-    int64_t rows;
-    int64_t columns;
-    int64_t width;
-    int64_t row_stride; /* elements; 0: contiguous, until resolved */
-    int64_t column_stride;
-    int32_t elem_bytes;
-    int32_t alignment_bytes;
-    int32_t stride_alignment_elems;
-    bool needed;  /* may not be NULL */
-    bool written; /* rows and columns may not overlap */
-};
 
 /* Those of the second cache stand last: a kernel of one cache has nothing to do with them. */
 enum tensor_index {
@@ -73,39 +56,6 @@ struct cache_args {
     const int32_t *length;
     int64_t length_stride;
 };
-
-/* In place, member by member: returned by value, the copies were half of a call's time (store forwarding). */
-static void set_shape(struct tensor *tensor, const char *name, const void *pointer, int64_t rows, int64_t columns,
-                      int64_t width)
-{
-    tensor->name = name;
-    tensor->pointer = pointer;
-    tensor->rows = rows;
-    tensor->columns = columns;
-    tensor->width = width;
-    tensor->elem_bytes = 4;
-    tensor->alignment_bytes = 4;
-    tensor->stride_alignment_elems = 1;
-    tensor->needed = false;
-    tensor->written = false;
-}
-
-static void set_strides(struct tensor *tensor, const char *row_stride_name, int64_t row_stride,
-                        const char *column_stride_name, int64_t column_stride)
-{
-    tensor->row_stride_name = row_stride_name;
-    tensor->row_stride = row_stride;
-    tensor->column_stride_name = column_stride_name;
-    tensor->column_stride = column_stride;
-}
-
-static void set_storage(struct tensor *tensor, int32_t elem_bytes, int32_t alignment_bytes,
-                        int32_t stride_alignment_elems)
-{
-    tensor->elem_bytes = elem_bytes;
-    tensor->alignment_bytes = alignment_bytes;
-    tensor->stride_alignment_elems = stride_alignment_elems;
-}
 
 static void list_inputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
 {
@@ -197,16 +147,6 @@ static void list_outputs(const smla_kernel *kernel, const smla_prefill_args *arg
     set_strides(&tensors[REF_LOGIT], NULL, 0, NULL, 0);
 }
 
-static smla_status check_size(const char *name, int64_t value, int64_t most)
-{
-    if (value < 0)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld is negative: sizes are 0 or more", name, (long long)value);
-    if (value > most)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: at most %lld in one call", name, (long long)value,
-                       (long long)most);
-    return SMLA_OK;
-}
-
 static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_args *args)
 {
     const smla_status status = check_size("s_q", args->s_q, INT32_MAX / kernel->blocks_per_query);
@@ -274,116 +214,6 @@ static smla_status check_caches(const smla_kernel *kernel, const struct cache_ar
                                : check_cache(&kernel->kv[1], &caches[1], &cache_names[1]);
 }
 
-/* Alignments are powers of two; a call has twenty of these checks, and a 64-bit division takes long. */
-static bool is_multiple(int64_t value, int32_t power_of_two)
-{
-    return (value & (power_of_two - 1)) == 0;
-}
-
-static smla_status check_pointer(const struct tensor *tensor)
-{
-    if (tensor->pointer == NULL && tensor->needed)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s is NULL: a device pointer to [%lld, %lld, %lld] is needed",
-                       tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width);
-    if (!is_multiple((int64_t)(uintptr_t)tensor->pointer, tensor->alignment_bytes))
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s is at %p: this kernel needs it aligned to %d bytes",
-                       tensor->name, tensor->pointer, tensor->alignment_bytes);
-    return SMLA_OK;
-}
-
-static smla_status check_stride(const struct tensor *tensor, const char *name, int64_t stride)
-{
-    if (stride < 0)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld is negative: strides are in elements, 0 means contiguous",
-                       name, (long long)stride);
-    if (!is_multiple(stride, tensor->stride_alignment_elems))
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: this kernel needs a multiple of %d elements (%d bytes)",
-                       name, (long long)stride, tensor->stride_alignment_elems,
-                       tensor->stride_alignment_elems * tensor->elem_bytes);
-    return SMLA_OK;
-}
-
-static smla_status fail_overflow(const struct tensor *tensor)
-{
-    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                   "%s reaches past 2^63 bytes: [%lld, %lld, %lld] with strides of %lld and %lld elements",
-                   tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width,
-                   (long long)tensor->row_stride, (long long)tensor->column_stride);
-}
-
-/* Puts the contiguous strides where 0 stands. */
-static smla_status resolve_strides(struct tensor *tensor)
-{
-    if (tensor->column_stride == 0)
-        tensor->column_stride = tensor->width;
-    if (tensor->row_stride == 0 && __builtin_mul_overflow(tensor->column_stride, tensor->columns, &tensor->row_stride))
-        return fail_overflow(tensor);
-    return SMLA_OK;
-}
-
-/* The last byte must be within int64: the kernel's offsets are. */
-static smla_status check_extent(const struct tensor *tensor)
-{
-    int64_t across, down, elems, bytes;
-
-    if (tensor->rows == 0)
-        return SMLA_OK;
-    if (__builtin_mul_overflow(tensor->rows - 1, tensor->row_stride, &down) ||
-        __builtin_mul_overflow(tensor->columns - 1, tensor->column_stride, &across) ||
-        __builtin_add_overflow(down, across, &elems) || __builtin_add_overflow(elems, tensor->width, &elems) ||
-        __builtin_mul_overflow(elems, (int64_t)tensor->elem_bytes, &bytes))
-        return fail_overflow(tensor);
-    return SMLA_OK;
-}
-
-/* No overlap when one of the two dimensions steps over the whole of the other. check_extent has excluded overflow. */
-static bool is_apart(const struct tensor *tensor)
-{
-    const int64_t row_span = (tensor->rows - 1) * tensor->row_stride + tensor->width;
-    const int64_t column_span = (tensor->columns - 1) * tensor->column_stride + tensor->width;
-
-    if (tensor->rows <= 1)
-        return tensor->columns <= 1 || tensor->column_stride >= tensor->width;
-    if (tensor->columns <= 1)
-        return tensor->row_stride >= tensor->width;
-    return (tensor->column_stride >= tensor->width && tensor->row_stride >= column_span) ||
-           (tensor->row_stride >= tensor->width && tensor->column_stride >= row_span);
-}
-
-static smla_status check_apart(const struct tensor *tensor)
-{
-    if (!tensor->written || is_apart(tensor))
-        return SMLA_OK;
-    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                   "%s overlaps itself: [%lld, %lld, %lld] with strides of %lld and %lld elements; strides of 0 mean "
-                   "contiguous",
-                   tensor->name, (long long)tensor->rows, (long long)tensor->columns, (long long)tensor->width,
-                   (long long)tensor->row_stride, (long long)tensor->column_stride);
-}
-
-static smla_status check_tensor(struct tensor *tensor)
-{
-    smla_status status = check_pointer(tensor);
-
-    if (tensor->pointer == NULL && status == SMLA_OK) {
-        /* Not there, so its strides do not matter, but the kernel gets proper ones. */
-        tensor->row_stride = 0;
-        tensor->column_stride = 0;
-        return resolve_strides(tensor);
-    }
-    if (status == SMLA_OK && tensor->row_stride_name)
-        status = check_stride(tensor, tensor->row_stride_name, tensor->row_stride);
-    if (status == SMLA_OK && tensor->column_stride_name)
-        status = check_stride(tensor, tensor->column_stride_name, tensor->column_stride);
-    if (status == SMLA_OK)
-        status = resolve_strides(tensor);
-    if (status == SMLA_OK)
-        status = check_extent(tensor);
-    if (status == SMLA_OK)
-        status = check_apart(tensor);
-    return status;
-}
-
 static smla_status check_reference_outputs(const smla_kernel *kernel, const smla_prefill_args *args)
 {
     if (kernel->op == SMLA_OP_PREFILL_REFERENCE || (args->ref_out_abs == NULL && args->ref_logit_abs == NULL))
@@ -404,7 +234,7 @@ static smla_status check_tensors(const smla_kernel *kernel, const smla_prefill_a
     for (int c = 0; c < kernel->caches; c++)
         list_cache(kernel, &caches[c], c, args->s_q, &tensors[c == 0 ? KV : EXTRA_KV]);
     for (int i = 0; status == SMLA_OK && i < count; i++)
-        status = check_tensor(&tensors[i]);
+        status = rt_check_tensor(&tensors[i]);
     return status;
 }
 
@@ -467,54 +297,27 @@ static void fill_params(const smla_kernel *kernel, const smla_prefill_args *args
     params->lse_flags = args->lse_flags;
 }
 
-static smla_status launch_here(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
+static smla_status check_kernel(const smla_kernel *kernel, const char *function)
 {
-    const bool reference = kernel->op == SMLA_OP_PREFILL_REFERENCE;
-    const int64_t blocks = params->s_q * kernel->blocks_per_query;
-    const struct rt_cu_launch_config config = {
-        .gridDimX = (unsigned int)blocks,
-        .gridDimY = reference ? (unsigned int)kernel->h_q : 1,
-        .gridDimZ = 1,
-        .blockDimX = (unsigned int)kernel->threads,
-        .blockDimY = 1,
-        .blockDimZ = 1,
-        .sharedMemBytes = (unsigned int)kernel->shared_bytes,
-        .hStream = stream,
-    };
-    void *parameters[] = {params};
-    const rt_cu_result result = kernel->driver->cuLaunchKernelEx(&config, kernel->function, parameters, NULL);
-
-    if (result != RT_CUDA_SUCCESS)
-        return rt_driver_fail(kernel->driver, result,
-                              "the launch of %s (%u x %u blocks of %d threads, %d bytes shared)", kernel->name,
-                              config.gridDimX, config.gridDimY, kernel->threads, kernel->shared_bytes);
+    if (kernel == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s: kernel is NULL", function);
+    if (kernel->op == SMLA_OP_COMBINE)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s: the kernel is of SMLA_OP_COMBINE, which smla_combine calls: prepare one of SMLA_OP_PREFILL",
+                       function);
     return SMLA_OK;
-}
-
-static smla_status launch_pushed(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
-{
-    const struct rt_driver *driver = kernel->driver;
-    rt_cu_context popped;
-    rt_cu_result result = driver->cuCtxPushCurrent(kernel->cuda_context);
-
-    if (result != RT_CUDA_SUCCESS)
-        return rt_driver_fail(driver, result, "cuCtxPushCurrent of the kernel's context");
-    const smla_status status = launch_here(kernel, params, stream);
-    result = driver->cuCtxPopCurrent(&popped);
-    if (result != RT_CUDA_SUCCESS && status == SMLA_OK)
-        return rt_driver_fail(driver, result, "%s was launched, but cuCtxPopCurrent afterwards", kernel->name);
-    return status;
 }
 
 static smla_status launch(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
 {
-    rt_cu_context current = NULL;
-    const rt_cu_result result = kernel->driver->cuCtxGetCurrent(&current);
+    const struct rt_launch launch = {
+        .function = kernel->functions[0],
+        .grid_x = (unsigned int)(params->s_q * kernel->blocks_per_query),
+        .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
+        .params = params,
+    };
 
-    if (result != RT_CUDA_SUCCESS)
-        return rt_driver_fail(kernel->driver, result, "cuCtxGetCurrent");
-    return current == kernel->cuda_context ? launch_here(kernel, params, stream)
-                                           : launch_pushed(kernel, params, stream);
+    return rt_launch_on(kernel, &launch, stream);
 }
 
 smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream)
@@ -524,9 +327,9 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     struct smla_prefill_params params;
     smla_prefill_args full;
 
-    if (kernel == NULL)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill: kernel is NULL");
-    smla_status status = rt_sized_read(&full, sizeof full, args, "smla_prefill_args");
+    smla_status status = check_kernel(kernel, "smla_prefill");
+    if (status == SMLA_OK)
+        status = rt_sized_read(&full, sizeof full, args, "smla_prefill_args");
     if (status == SMLA_OK)
         status = check_scalars(kernel, &full);
     if (status != SMLA_OK)
@@ -545,10 +348,11 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
 smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
                                         uint64_t *out_bytes)
 {
-    if (kernel == NULL || out_bytes == NULL)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_workspace_size: %s is NULL",
-                       kernel ? "out_bytes" : "kernel");
-    smla_status status = check_size("max_s_q", max_s_q, INT64_MAX);
+    smla_status status = check_kernel(kernel, "smla_prefill_workspace_size");
+    if (status == SMLA_OK && out_bytes == NULL)
+        status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_workspace_size: out_bytes is NULL");
+    if (status == SMLA_OK)
+        status = check_size("max_s_q", max_s_q, INT64_MAX);
     if (status == SMLA_OK)
         status = check_size("max_topk", max_topk, INT64_MAX);
     if (status == SMLA_OK)

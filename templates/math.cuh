@@ -44,6 +44,15 @@ __device__ __forceinline__ float max_nan(float a, float b)
     return y;
 }
 
+/* log(exp(lse) + exp(sink)), in natural logarithms: a sink near the end of float has no base-2 form. */
+__device__ __forceinline__ float add_sink(float lse, float sink)
+{
+    float max = fmaxf(lse, sink);
+    if (max == infinity())
+        return lse + max; /* keeps a NaN */
+    return max + LN_2 * log2_approx(exp2_approx((lse - max) * LOG2_E) + exp2_approx((sink - max) * LOG2_E));
+}
+
 /* Two bf16, rounded to nearest even; `low` in the low half. PTX ISA 9.7.9.21. */
 __device__ __forceinline__ u32 pack_bf16(float low, float high)
 {

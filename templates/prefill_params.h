@@ -5,6 +5,8 @@
 #ifndef SMLA_PREFILL_PARAMS_H
 #define SMLA_PREFILL_PARAMS_H
 
+#include "lse_flags.h"
+
 /* A cache and the lists that select from it. */
 struct smla_key_cache {
     const void *kv;         /* bf16 [s_kv, d_qk], or bytes of a quantised format */
@@ -41,10 +43,5 @@ struct smla_prefill_params {
     float sm_scale;
     unsigned int lse_flags; /* SMLA_LSE_* of smla.h */
 };
-
-/* smla.h's values again, because a template includes no public header; the runtime checks that they agree. */
-#define SMLA_PARAM_LSE_BASE_2 1u
-#define SMLA_PARAM_LSE_WITH_SINK 2u
-#define SMLA_PARAM_LSE_EMPTY_NEGATIVE 4u
 
 #endif

@@ -77,15 +77,6 @@ __device__ __forceinline__ float advance_reference(float &max, float &reference,
     return factor;
 }
 
-/* log(exp(lse) + exp(sink)), in natural logarithms: a sink near the end of float has no base-2 form. */
-__device__ __forceinline__ float add_sink(float lse, float sink)
-{
-    float max = fmaxf(lse, sink);
-    if (max == infinity())
-        return lse + max; /* keeps a NaN */
-    return max + LN_2 * log2_approx(exp2_approx((lse - max) * LOG2_E) + exp2_approx((sink - max) * LOG2_E));
-}
-
 /* Writes one head's lse and max_logits where `writes`; returns the factor that turns its accumulators into out.
  * row: of the block's heads; max_log2, reference: base-2 logits; sum: of 2^(logit - reference). */
 __device__ __forceinline__ float finish_row(const work &w, int row, float max_log2, float reference, float sum,

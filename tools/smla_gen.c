@@ -173,7 +173,7 @@ static int print_summary(const struct build *build)
 
 /* ---- --list ---- */
 
-/* The shapes that the table is made of. The reference kernel takes any: one row stands for all. */
+/* The shapes that the table is made of. The reference kernel and combine take any: one row stands for all. */
 static const int32_t list_h_q[] = {8, 16, 32, 64, 128};
 static const int32_t list_d_qk[] = {512, 576};
 
@@ -189,18 +189,20 @@ static json_t *size_json(int32_t size)
     return size == 0 ? json_null() : json_integer(size);
 }
 
-static void list_row(const smla_support *support, const char *op, int32_t h_q, int32_t d_qk, json_t *rows, bool json)
+/* kv_format: NULL for an operator that reads no cache, and has no d_qk. */
+static void list_row(const smla_support *support, const char *op, int32_t h_q, int32_t d_qk, const char *kv_format,
+                     json_t *rows, bool json)
 {
     char heads[16];
     char width[16];
     if (!json)
         printf("%-7s %-18s %5s %5s %4d  %-9s  %8u %7u %7u  %s\n", support->target, op, size_text(h_q, heads),
-               size_text(d_qk, width), 512, "bf16", support->launches, support->threads, support->shared_bytes,
-               support->variant);
+               kv_format ? size_text(d_qk, width) : "-", 512, kv_format ? kv_format : "-", support->launches,
+               support->threads, support->shared_bytes, support->variant);
     json_array_append_new(rows,
-                          json_pack("{s:s, s:s, s:o, s:o, s:i, s:s, s:i, s:i, s:i, s:s}", "target", support->target,
+                          json_pack("{s:s, s:s, s:o, s:o, s:i, s:s?, s:i, s:i, s:i, s:s}", "target", support->target,
                                     "op", op, "h_q", size_json(h_q), "d_qk", size_json(d_qk), "d_v", 512, "kv_format",
-                                    "bf16", "launches", (int)support->launches, "threads", (int)support->threads,
+                                    kv_format, "launches", (int)support->launches, "threads", (int)support->threads,
                                     "shared_bytes", (int)support->shared_bytes, "variant", support->variant));
 }
 
@@ -217,9 +219,11 @@ static void list_target(const struct gen_target *target, json_t *rows, bool json
     for (size_t d = 0; d < sizeof list_d_qk / sizeof list_d_qk[0]; d++)
         for (size_t h = 0; h < sizeof list_h_q / sizeof list_h_q[0]; h++)
             if (supports(target->name, SMLA_OP_PREFILL, list_h_q[h], list_d_qk[d], &support))
-                list_row(&support, "prefill", list_h_q[h], list_d_qk[d], rows, json);
+                list_row(&support, "prefill", list_h_q[h], list_d_qk[d], "bf16", rows, json);
     if (supports(target->name, SMLA_OP_PREFILL_REFERENCE, 64, 512, &support))
-        list_row(&support, "prefill_reference", 0, 0, rows, json);
+        list_row(&support, "prefill_reference", 0, 0, "bf16", rows, json);
+    if (supports(target->name, SMLA_OP_COMBINE, 64, 0, &support))
+        list_row(&support, "combine", 0, 0, NULL, rows, json);
 }
 
 static int print_list(bool json)

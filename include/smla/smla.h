@@ -145,7 +145,10 @@ enum {
     SMLA_OP_PREFILL = 1,
     /* A plain float64 kernel of the same meaning, any shape, for checking results on the card. It is called through
      * smla_prefill, writes `out` as float32, and fills the ref_* outputs when they are given. Slow. */
-    SMLA_OP_PREFILL_REFERENCE = 2
+    SMLA_OP_PREFILL_REFERENCE = 2,
+    /* Merges partial results over disjoint shards of the keys; called through smla_combine. It reads no keys: its
+     * description has d_qk 0 and no formats. */
+    SMLA_OP_COMBINE = 3
 };
 
 enum { SMLA_VALUE_BF16 = 1, SMLA_VALUE_E4M3 = 2, SMLA_VALUE_E2M1 = 3 };
@@ -180,12 +183,12 @@ typedef struct smla_kernel_desc {
     uint32_t struct_size;
     uint32_t op;              /* SMLA_OP_* */
     int32_t h_q;              /* query heads */
-    int32_t d_qk;             /* elements of a query head and of a key */
+    int32_t d_qk;             /* elements of a query head and of a key; 0 for SMLA_OP_COMBINE */
     int32_t d_v;              /* elements of a value: the first d_v of the key; 0 means 512 */
     uint32_t batch_invariant; /* 1: a query's bits depend on its own inputs alone */
     uint32_t flags;           /* none defined yet: 0 */
     uint32_t reserved;
-    const char *kv_format;                 /* a preset's name; NULL means "bf16" */
+    const char *kv_format;                 /* a preset's name; NULL means "bf16", and none for SMLA_OP_COMBINE */
     const char *extra_kv_format;           /* of a second cache; NULL means none */
     const char *target;                    /* "90", "90a", "100", …; NULL means the device's own */
     const smla_kv_layout *kv_layout;       /* instead of kv_format, which is then NULL */
@@ -200,8 +203,8 @@ typedef struct smla_support {
     uint32_t variants;          /* compiled entry points, of which a call selects */
     uint32_t threads;           /* threads a block, of variant 0 */
     uint32_t shared_bytes;      /* dynamic shared memory a block, of variant 0 */
-    uint32_t pointer_alignment; /* bytes; of query, kv and out */
-    uint32_t stride_alignment;  /* elements; of the strides of query, kv and out */
+    uint32_t pointer_alignment; /* bytes; of query, kv (combine: partial_out) and out */
+    uint32_t stride_alignment;  /* elements; of the strides of query, kv (combine: partial_out) and out */
     char target[8];             /* the target's own name, such as "90a" */
     char variant[64];           /* name of variant 0 */
     char kernel_id[72];         /* hex digest of what is wanted: names cache entries and smla-gen's files */
@@ -223,8 +226,8 @@ typedef struct smla_kernel smla_kernel;
 
 /* Makes a kernel ready: finds it in memory, in the cache, or compiles it; loads and resolves it.
  *
- * Afterwards smla_prefill does nothing but check arguments and launch. Threads that ask for the same kernel at once
- * share one compilation. May take a second; never call it where that hurts.
+ * Afterwards a call (smla_prefill, smla_combine) does nothing but check arguments and launch. Threads that ask for the
+ * same kernel at once share one compilation. May take a second; never call it where that hurts.
  * out: receives the kernel; the caller destroys it with smla_kernel_destroy, before the context.
  * Stream and thread: uses the CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY);
  * leaves the current context as it was.
@@ -321,6 +324,59 @@ SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int6
  * that are misaligned or overflow, sm_scale not finite; nothing was launched); DRIVER (the launch failed).
  * Since 0.1. */
 SMLA_API smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream);
+
+/* ---- Combine ----------------------------------------------------------------------------------------------- */
+
+/* Types of elements, where a call names one. */
+enum { SMLA_DTYPE_BF16 = 0, SMLA_DTYPE_FLOAT32 = 1 };
+
+/* Arguments of one combine call. Rules as for smla_prefill_args. `out` and `lse` may not overlap the partials.
+ * partial_out and out start at multiples of 16 bytes, and their strides are multiples of 16 bytes. */
+typedef struct smla_combine_args {
+    uint32_t struct_size;
+    uint32_t lse_flags;         /* SMLA_LSE_*, of lse */
+    uint32_t partial_lse_flags; /* SMLA_LSE_BASE_2: partial_lse is in base 2. SMLA_LSE_EMPTY_NEGATIVE is allowed and
+                                   changes nothing: an infinity of either sign is an empty part */
+    uint32_t partial_dtype;     /* SMLA_DTYPE_*, of partial_out */
+    uint32_t out_dtype;         /* SMLA_DTYPE_*, of out */
+    uint32_t reserved;
+    int64_t parts;           /* partial results, >= 0 and <= 2^31 - 1; 0 is as if all were empty */
+    int64_t s_q;             /* query tokens, >= 0; 0 launches nothing */
+    const void *partial_out; /* [parts, s_q, h_q, d_v] each part's out, without the sink. May be NULL when parts is 0 */
+    int64_t partial_out_stride_part;  /* 0: partial_out_stride_token * s_q */
+    int64_t partial_out_stride_token; /* 0: partial_out_stride_head * h_q */
+    int64_t partial_out_stride_head;  /* 0: d_v */
+    const float *partial_lse; /* [parts, s_q, h_q] each part's lse, without the sink. May be NULL when parts is 0 */
+    int64_t partial_lse_stride_part;  /* 0: partial_lse_stride_token * s_q */
+    int64_t partial_lse_stride_token; /* 0: partial_lse_stride_head * h_q */
+    int64_t partial_lse_stride_head;  /* 0: 1 */
+    const float *attn_sink;           /* [h_q], natural logarithms; joins the softmax here, once. NULL: none */
+    void *out;                        /* [s_q, h_q, d_v] */
+    int64_t out_stride_token;         /* 0: out_stride_head * h_q */
+    int64_t out_stride_head;          /* 0: d_v */
+    float *lse;                       /* [s_q, h_q] of all parts together, by lse_flags. NULL: not wanted */
+    int64_t lse_stride_token;         /* 0: lse_stride_head * h_q */
+    int64_t lse_stride_head;          /* 0: 1 */
+} smla_combine_args;
+
+/* Merges what sparse attention gave for `parts` disjoint shards of the keys into what it gives for all of them:
+ *
+ *   w[i]    = exp(partial_lse[i] - max_j partial_lse[j])
+ *   out[:]  = sum_i w[i] * partial_out[i, :] / (sum_i w[i] + exp(attn_sink - max_j partial_lse[j]))
+ *   lse     = max_j partial_lse[j] + log sum_i w[i]
+ *
+ * of each query token and head, in float32. A part whose lse is +inf or -inf is empty: it adds nothing, and its row of
+ * partial_out is not read. Where all are empty, out is 0 and lse as lse_flags say (+inf). A NaN lse makes its row NaN,
+ * a NaN in the row of a part that is not empty its element; a NaN sink is a NaN in its head. An infinite sink: +inf
+ * makes out 0, -inf is none. Each row's bits depend on its own inputs alone and are the same each time.
+ *
+ * kernel: of SMLA_OP_COMBINE; it holds a variant for each pair of types, so that no call compiles.
+ * stream and context: as for smla_prefill.
+ * Does nothing but check the arguments and launch: no allocation, lock, file, synchronisation.
+ * Returns SMLA_OK when the work was enqueued; INVALID_ARGUMENT (a kernel of another op, NULL or misaligned pointers,
+ * negative sizes, strides that are misaligned or overflow, unknown types or flags; nothing was launched); DRIVER (the
+ * launch failed). Since 0.1. */
+SMLA_API smla_status smla_combine(smla_kernel *kernel, const smla_combine_args *args, void *stream);
 
 /* ---- Source and offline ------------------------------------------------------------------------------------ */
 

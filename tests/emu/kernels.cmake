@@ -9,7 +9,7 @@ foreach(name kernels mutation)
 endforeach()
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
-foreach(program prefill formats)
+foreach(program prefill formats combine)
   if(TARGET gpu-${program})
     foreach(schedule eager random) # the others: emu.kernels
       add_test(NAME emu.gpu_${program}_${schedule} COMMAND gpu-${program})

@@ -114,6 +114,23 @@ static void golden_prefill_reference(void **state)
     gen_bundle_free(&bundle);
 }
 
+static void golden_combine(void **state)
+{
+    (void)state;
+    struct gen_bundle bundle;
+    const smla_kernel_desc desc = {
+        .struct_size = sizeof(desc), .op = SMLA_OP_COMBINE, .h_q = 64, .batch_invariant = 1, .target = "90"};
+    struct gen_refusal refusal = {""};
+    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    struct gen_text plan = {0}, config = {0};
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    gen_config_print(&bundle.spec, &bundle.plan, &config);
+    check_golden("tests/gen/golden/combine_h64.plan", &plan);
+    check_golden("templates/example/combine/smla_config.cuh", &config);
+    gen_bundle_free(&bundle);
+}
+
 /* ---- Bundle ---- */
 
 static void bundle_holds_every_include(void **state)
@@ -196,6 +213,30 @@ static void registers_add_up(void **state)
     gen_bundle_free(&bundle);
 }
 
+/* Blocks have a warp a head and cover all heads, none of them idle; every target has the kernel. */
+static void combine_covers_every_head(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct gen_target *targets = gen_target_table(&count);
+    for (size_t i = 0; i < count; i++)
+        for (int32_t h_q = 1; h_q <= 128; h_q++) {
+            const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = SMLA_OP_COMBINE, .h_q = h_q};
+            struct gen_bundle bundle;
+            struct gen_refusal refusal = {""};
+            if (gen_bundle_make(&desc, &targets[i], &bundle, &refusal) != SMLA_OK)
+                fail_msg("%s", refusal.text);
+            const int32_t heads = number_of(&bundle.plan, "block_heads");
+            const int32_t blocks = number_of(&bundle.plan, "head_blocks");
+            assert_true(heads * blocks >= h_q && heads * (blocks - 1) < h_q);
+            assert_int_equal(number_of(&bundle.plan, "threads"), 32 * heads);
+            assert_int_equal(bundle.plan.variant_count, 4);
+            for (int32_t v = 0; v < 4; v++)
+                assert_int_equal(bundle.plan.variants[v].blocks_per_query, blocks);
+            gen_bundle_free(&bundle);
+        }
+}
+
 /* ---- Targets ---- */
 
 static void bare_numbers_are_the_widest_target(void **state)
@@ -257,6 +298,13 @@ static void refusals_say_what_would_work(void **state)
         {1, 64, 512, 0, NULL, NULL, "90", 2, 0, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant 2"},
         {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED, "flags 0x4"},
         {2, 64, 576, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "the reference reads one bf16 cache"},
+        {3, 129, 0, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q 129: query heads are 1 to 128"},
+        {3, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "combine reads no keys, leave it 0"},
+        {3, 64, 0, 256, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "d_v 256: the operator has 512"},
+        {3, 64, 0, 0, "bf16", NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "kv_format \"bf16\": combine reads no"},
+        {3, 64, 0, 0, NULL, "v4", "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "extra_kv_format \"v4\": combine reads no"},
+        {4, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT,
+         "op 4 is not known; there are prefill (1)"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         smla_kernel_desc desc = {.struct_size = sizeof(desc),
@@ -365,10 +413,12 @@ int main(void)
         cmocka_unit_test(golden_sm90_prefill),
         cmocka_unit_test(golden_sm90_prefill_wide),
         cmocka_unit_test(golden_prefill_reference),
+        cmocka_unit_test(golden_combine),
         cmocka_unit_test(bundle_holds_every_include),
         cmocka_unit_test(same_description_same_bytes),
         cmocka_unit_test(regions_do_not_overlap),
         cmocka_unit_test(registers_add_up),
+        cmocka_unit_test(combine_covers_every_head),
         cmocka_unit_test(bare_numbers_are_the_widest_target),
         cmocka_unit_test(devices_prefer_their_exact_target),
         cmocka_unit_test(refusals_say_what_would_work),

@@ -47,7 +47,7 @@ static bool plant(struct bench *bench, struct gen_bundle *bundle, struct rt_entr
            rt_compile(nvrtc, bundle, &key, image, &lasting) == SMLA_OK &&
            rt_device_enter(&device, kernel->driver, NULL) == SMLA_OK &&
            rt_modules_get(&bench->context->modules, &device, image, &bundle->plan, &module) == SMLA_OK &&
-           (kernel->function = module->functions[0]) != NULL;
+           (kernel->functions[0] = module->functions[0]) != NULL;
 }
 
 int main(void)

@@ -6,10 +6,10 @@
 enum { EXIT_SKIPPED = 77, TABLE_BYTES = 16384 };
 
 /* Rows of the table. Targets without a kernel of that operator are left out by the generator's refusal. */
-static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE};
+static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE};
 static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
-/* h_q, d_qk */
-static const int32_t shapes[][2] = {{64, 512}, {64, 576}, {1, 512}, {16, 576}, {80, 512}, {128, 576}};
+/* h_q, d_qk; 0 for what has no keys */
+static const int32_t shapes[][2] = {{64, 512}, {64, 576}, {1, 512}, {16, 576}, {80, 512}, {128, 576}, {64, 0}, {1, 0}};
 
 struct table {
     char text[TABLE_BYTES];

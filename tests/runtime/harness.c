@@ -4,6 +4,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
+#include "combine_params.h"
 #include "prefill_params.h"
 
 static void *open_stub(const char *path, const char *symbol)
@@ -34,6 +35,13 @@ void world_serve_reference(struct world *world)
     world->nvrtc->entry = "smla_prefill_reference";
 }
 
+void world_serve_combine(struct world *world)
+{
+    world->nvrtc->entry = "smla_combine_bf16_to_bf16 smla_combine_bf16_to_float32 smla_combine_float32_to_bf16 "
+                          "smla_combine_float32_to_float32";
+    world->driver->param_bytes = sizeof(struct smla_combine_params);
+}
+
 smla_context_desc stub_context_desc(void)
 {
     return (smla_context_desc){.struct_size = sizeof(smla_context_desc),
@@ -55,6 +63,11 @@ smla_kernel_desc reference_desc(void)
 
     desc.op = SMLA_OP_PREFILL_REFERENCE;
     return desc;
+}
+
+smla_kernel_desc combine_desc(void)
+{
+    return (smla_kernel_desc){.struct_size = sizeof(smla_kernel_desc), .op = SMLA_OP_COMBINE, .h_q = 64, .d_v = 512};
 }
 
 int world_setup(void **state)

@@ -35,9 +35,13 @@ void world_open_stubs(struct world *world);
 smla_context_desc stub_context_desc(void);
 smla_kernel_desc prefill_desc(void);
 smla_kernel_desc reference_desc(void);
+smla_kernel_desc combine_desc(void);
 
 /* Makes the stubs serve the reference kernel instead of the prefill kernel. */
 void world_serve_reference(struct world *world);
+
+/* … and the four of combine. */
+void world_serve_combine(struct world *world);
 
 /* Prepares, or fails the test. */
 smla_kernel *must_prepare(smla_context *context, const smla_kernel_desc *desc);

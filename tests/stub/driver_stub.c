@@ -1,7 +1,6 @@
 /* libcuda_stub.so: see stub.h. Handles are small numbers, so that a log can be compared with text. */
 #include "call_log.h"
 #include "cuda_types.h"
-
 enum { FIRST_LIBRARY = 0x100, FIRST_KERNEL = 0x200, FIRST_FUNCTION = 0x300, PRIMARY_CONTEXT = 0xa0, STACK = 8 };
 
 #define HANDLE(type, number) ((type)(uintptr_t)(number))
@@ -9,6 +8,12 @@ enum { FIRST_LIBRARY = 0x100, FIRST_KERNEL = 0x200, FIRST_FUNCTION = 0x300, PRIM
 
 static struct stub_driver state;
 static int next_library;
+static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    rt_cu_library library;
+    char name[64];
+} kernels[32]; /* that were asked for */
+static int kernel_count;
 static _Thread_local void *stack[STACK];
 static _Thread_local int depth;
 
@@ -56,6 +61,7 @@ static void reset(void)
 
     state = fresh;
     next_library = 0;
+    kernel_count = 0;
     set_current(NULL);
     call_log_clear();
 }
@@ -236,10 +242,31 @@ static rt_cu_result library_unload(rt_cu_library library)
     return 0;
 }
 
+/* Which of a library's kernels it is, in the order in which they were first asked for. */
+static unsigned kernel_index(rt_cu_library library, const char *name)
+{
+    unsigned index = 0;
+    int i;
+
+    pthread_mutex_lock(&kernels_lock);
+    for (i = 0; i < kernel_count; i++) {
+        if (kernels[i].library == library && strcmp(kernels[i].name, name) == 0)
+            break;
+        index += kernels[i].library == library;
+    }
+    if (i == kernel_count && kernel_count < 32) {
+        kernels[i].library = library;
+        snprintf(kernels[i].name, sizeof kernels[i].name, "%s", name);
+        kernel_count++;
+    }
+    pthread_mutex_unlock(&kernels_lock);
+    return index;
+}
+
 static rt_cu_result library_get_kernel(rt_cu_kernel *kernel, rt_cu_library library, const char *name)
 {
     CALLED("cuLibraryGetKernel", "lib %x, %s", NUMBER(library), name);
-    *kernel = HANDLE(rt_cu_kernel, NUMBER(library) - FIRST_LIBRARY + FIRST_KERNEL);
+    *kernel = HANDLE(rt_cu_kernel, NUMBER(library) - FIRST_LIBRARY + FIRST_KERNEL + 0x10 * kernel_index(library, name));
     return 0;
 }
 

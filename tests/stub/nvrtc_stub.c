@@ -171,19 +171,38 @@ rt_nvrtc_result nvrtcGetProgramLog(rt_nvrtc_program program, char *log)
     return 0;
 }
 
-enum { PTX_BYTES = 512 };
+enum { PTX_BYTES = 1024, MOST_ENTRIES = 4 };
+
+/* Takes the next of state.entry's names; false when there is none left. */
+static bool next_entry(const char **at, char name[128])
+{
+    const size_t length = strcspn(*at, " ");
+
+    if (length == 0)
+        return false;
+    snprintf(name, 128, "%.*s", (int)length, *at);
+    *at += length + ((*at)[length] == ' ');
+    return true;
+}
 
 static size_t write_ptx(const struct rt_nvrtc_program_opaque *program, char ptx[PTX_BYTES])
 {
-    const int size =
-        snprintf(ptx, PTX_BYTES, "//\n// Compiler Build ID: CL-stub %d.%d\n//\n\n.version 8.7\n.target %s\n%s%s%s",
-                 state.major, state.minor, program->arch, program->empty ? "" : ".visible .entry ",
-                 program->empty ? "" : state.entry, program->empty ? "" : "(\n)\n{ ret; }\n");
+    int size = snprintf(ptx, PTX_BYTES, "//\n// Compiler Build ID: CL-stub %d.%d\n//\n\n.version 8.7\n.target %s\n",
+                        state.major, state.minor, program->arch);
+    const bool one = strchr(state.entry, '{') != NULL; /* a text, not a list of names */
+    const char *at = program->empty ? "" : state.entry;
+    char name[128];
+
+    if (one && !program->empty)
+        size += snprintf(ptx + size, (size_t)(PTX_BYTES - size), ".visible .entry %s(\n)\n{ ret; }\n", at);
+    while (!one && next_entry(&at, name))
+        size += snprintf(ptx + size, (size_t)(PTX_BYTES - size), ".visible .entry %s(\n)\n{ ret; }\n", name);
     return (size_t)size + 1;
 }
 
-/* Header, then the bytes of .shstrtab, .note.nv.tkinfo and .text.<entry>, then their rows. */
-enum { NAMES_AT = sizeof(Elf64_Ehdr), NAMES = 128, NOTE = 64, CODE = 64, CUBIN_ROWS = 4 };
+/* Header, then the bytes of .shstrtab, .note.nv.tkinfo and code, then their rows; a .text.<entry> for each entry, all
+ * of the same code. */
+enum { NAMES_AT = sizeof(Elf64_Ehdr), NAMES = 256, NOTE = 64, CODE = 64, CUBIN_ROWS = 3 + MOST_ENTRIES };
 enum {
     NOTE_AT = NAMES_AT + NAMES,
     CODE_AT = NOTE_AT + NOTE,
@@ -198,26 +217,31 @@ static Elf64_Shdr section(unsigned name, unsigned type, unsigned offset, unsigne
 
 static void write_cubin(const struct rt_nvrtc_program_opaque *program, char cubin[CUBIN_BYTES])
 {
-    const unsigned note_name = 16, code_name = 40;
+    const unsigned note_name = 16;
+    unsigned code_name = 40;
+    const char *at = state.entry;
+    char name[128];
     Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT, 0x41, 8},
                          .e_machine = EM_CUDA,
                          .e_shoff = ROWS_AT,
                          .e_ehsize = sizeof header,
                          .e_shentsize = sizeof(Elf64_Shdr),
-                         .e_shnum = CUBIN_ROWS,
+                         .e_shnum = 3,
                          .e_shstrndx = 1};
-    const Elf64_Shdr rows[CUBIN_ROWS] = {
+    Elf64_Shdr rows[CUBIN_ROWS] = {
         section(0, SHT_NULL, 0, 0),
         section(1, SHT_STRTAB, NAMES_AT, NAMES),
         section(note_name, SHT_NOTE, NOTE_AT, NOTE),
-        section(code_name, SHT_PROGBITS, CODE_AT, CODE),
     };
 
     memset(cubin, 0, CUBIN_BYTES);
+    while (header.e_shnum < CUBIN_ROWS && next_entry(&at, name)) {
+        rows[header.e_shnum++] = section(code_name, SHT_PROGBITS, CODE_AT, CODE);
+        code_name += (unsigned)snprintf(cubin + NAMES_AT + code_name, NAMES - code_name, ".text.%s", name) + 1;
+    }
     memcpy(cubin, &header, sizeof header);
     strcpy(cubin + NAMES_AT + 1, ".shstrtab");
     strcpy(cubin + NAMES_AT + note_name, ".note.nv.tkinfo");
-    snprintf(cubin + NAMES_AT + code_name, NAMES - code_name, ".text.%s", state.entry);
     snprintf(cubin + NOTE_AT, NOTE, "-v -arch %s", program->arch);
     memset(cubin + CODE_AT, 0x90, CODE);
     memcpy(cubin + ROWS_AT, rows, sizeof rows);

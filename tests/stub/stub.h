@@ -57,7 +57,7 @@ struct stub_nvrtc {
     int minor;
     int arch_count;
     int archs[32];
-    const char *entry;  /* that the "cubin" and PTX define */
+    const char *entry;  /* that the "cubin" and PTX define; several with spaces between them */
     const char *arch;   /* written into them instead of the one asked for; NULL: the one asked for */
     int compile_result; /* of programs that are not empty */
     const char *compile_log;

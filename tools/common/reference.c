@@ -134,15 +134,15 @@ static double compute_logits(const struct problem *p, const uint16_t *query, str
 }
 
 /* The lse that is returned, from the plain one (natural, no sink; -inf when nothing contributes). */
-static double finish_lse(const struct problem *p, double lse, double sink)
+static double finish_lse(uint32_t flags, bool has_sink, double lse, double sink)
 {
-    const bool with_sink = (p->args.lse_flags & SMLA_LSE_WITH_SINK) != 0 && p->args.attn_sink != NULL;
+    const bool with_sink = (flags & SMLA_LSE_WITH_SINK) != 0 && has_sink;
     const bool empty = lse == -INFINITY;
     if (with_sink)
         lse = empty || isinf(sink) ? fmax(lse, sink) : fmax(lse, sink) + log1p(exp(-fabs(sink - lse)));
     else if (empty)
-        return (p->args.lse_flags & SMLA_LSE_EMPTY_NEGATIVE) != 0 ? -INFINITY : INFINITY;
-    return (p->args.lse_flags & SMLA_LSE_BASE_2) != 0 ? lse / log(2.0) : lse;
+        return (flags & SMLA_LSE_EMPTY_NEGATIVE) != 0 ? -INFINITY : INFINITY;
+    return (flags & SMLA_LSE_BASE_2) != 0 ? lse / log(2.0) : lse;
 }
 
 /* out = sum of p v; nothing is added for a row without weight, so it stays 0. */
@@ -169,6 +169,7 @@ static void attend(const struct problem *p, int64_t row, const uint16_t *query, 
     double max = compute_logits(p, query, keys, &result->logit_abs[row]);
     if (isnan(sink))
         max = NAN; /* counts as a NaN in the head */
+    const bool has_sink = p->args.attn_sink != NULL;
     double sum = 0;
     for (int64_t j = 0; j < keys->count; j++)
         sum += exp(keys->logits[j] - max);
@@ -179,28 +180,33 @@ static void attend(const struct problem *p, int64_t row, const uint16_t *query, 
             out[d] = result->out_abs[row * p->d_v + d] = NAN;
         result->lse[row] = NAN;
     } else if (sum == 0) {
-        result->lse[row] = finish_lse(p, -INFINITY, sink);
+        result->lse[row] = finish_lse(p->args.lse_flags, has_sink, -INFINITY, sink);
     } else {
         accumulate(p, keys, max, sum + exp(sink - max), out, result->out_abs + row * p->d_v);
-        result->lse[row] = finish_lse(p, max + log(sum), sink);
+        result->lse[row] = finish_lse(p->args.lse_flags, has_sink, max + log(sum), sink);
     }
     result->max_logits[row] = max;
 }
 
-static bool allocate(const struct problem *p, struct reference_result *result, struct keys *keys)
+static bool allocate_result(int64_t row_count, int64_t d_v, struct reference_result *result)
 {
-    const size_t rows = (size_t)(p->args.s_q * p->h_q);
-    const size_t elems = rows * (size_t)p->d_v;
-    const size_t topk = (size_t)(p->caches[0].topk + p->caches[1].topk);
+    const size_t rows = (size_t)row_count;
+    const size_t elems = rows * (size_t)d_v;
     *result = (struct reference_result){.out = calloc(elems + 1, sizeof(double)),
                                         .lse = calloc(rows + 1, sizeof(double)),
                                         .max_logits = calloc(rows + 1, sizeof(double)),
                                         .out_abs = calloc(elems + 1, sizeof(double)),
                                         .logit_abs = calloc(rows + 1, sizeof(double))};
+    return result->out != NULL && result->lse != NULL && result->max_logits != NULL && result->out_abs != NULL &&
+           result->logit_abs != NULL;
+}
+
+static bool allocate(const struct problem *p, struct reference_result *result, struct keys *keys)
+{
+    const size_t topk = (size_t)(p->caches[0].topk + p->caches[1].topk);
     *keys =
         (struct keys){calloc((topk + 1) * (size_t)p->d_qk, sizeof *keys->rows), calloc(topk + 1, sizeof(double)), 0};
-    return result->out != NULL && result->lse != NULL && result->max_logits != NULL && result->out_abs != NULL &&
-           result->logit_abs != NULL && keys->rows != NULL && keys->logits != NULL;
+    return allocate_result(p->args.s_q * p->h_q, p->d_v, result) && keys->rows != NULL && keys->logits != NULL;
 }
 
 bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *args, struct reference_result *result)
@@ -221,6 +227,101 @@ bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *a
     }
     free(keys.rows);
     free(keys.logits);
+    if (!ok)
+        reference_free(result);
+    return ok;
+}
+
+/* ---- Combine ---- */
+
+/* The call with every default filled in. */
+struct merge {
+    smla_combine_args args;
+    int64_t h_q;
+    int64_t d_v;
+};
+
+static struct merge fill_merge(const smla_kernel_desc *shape, const smla_combine_args *args)
+{
+    struct merge m = {*args, shape->h_q, shape->d_v == 0 ? 512 : shape->d_v};
+    m.args.partial_out_stride_head = stride_or(args->partial_out_stride_head, m.d_v);
+    m.args.partial_out_stride_token = stride_or(args->partial_out_stride_token, m.args.partial_out_stride_head * m.h_q);
+    m.args.partial_out_stride_part =
+        stride_or(args->partial_out_stride_part, m.args.partial_out_stride_token * args->s_q);
+    m.args.partial_lse_stride_head = stride_or(args->partial_lse_stride_head, 1);
+    m.args.partial_lse_stride_token = stride_or(args->partial_lse_stride_token, m.args.partial_lse_stride_head * m.h_q);
+    m.args.partial_lse_stride_part =
+        stride_or(args->partial_lse_stride_part, m.args.partial_lse_stride_token * args->s_q);
+    return m;
+}
+
+/* Natural; -inf for an empty part, whichever infinity stands there. */
+static double part_lse(const struct merge *m, int64_t part, int64_t token, int64_t head)
+{
+    const float lse =
+        m->args.partial_lse[part * m->args.partial_lse_stride_part + token * m->args.partial_lse_stride_token +
+                            head * m->args.partial_lse_stride_head];
+    if (isinf(lse))
+        return -INFINITY;
+    return (m->args.partial_lse_flags & SMLA_LSE_BASE_2) != 0 ? (double)lse * log(2.0) : (double)lse;
+}
+
+static double part_value(const struct merge *m, int64_t part, int64_t token, int64_t head, int64_t d)
+{
+    const int64_t at = part * m->args.partial_out_stride_part + token * m->args.partial_out_stride_token +
+                       head * m->args.partial_out_stride_head + d;
+    return m->args.partial_dtype == SMLA_DTYPE_FLOAT32
+               ? (double)((const float *)m->args.partial_out)[at]
+               : (double)bf16_to_float(((const uint16_t *)m->args.partial_out)[at]);
+}
+
+/* out = sum of share * part; nothing is added for an empty part, whatever stands there. */
+static void add_parts(const struct merge *m, int64_t token, int64_t head, double max, double denominator, double *out,
+                      double *out_abs)
+{
+    for (int64_t part = 0; part < m->args.parts; part++) {
+        const double lse = part_lse(m, part, token, head);
+        const double share = exp(lse - max) / denominator;
+        for (int64_t d = 0; lse != -INFINITY && d < m->d_v; d++) {
+            const double value = part_value(m, part, token, head, d);
+            out[d] += share * value;
+            out_abs[d] += share * fabs(value);
+        }
+    }
+}
+
+static void merge_row(const struct merge *m, int64_t token, int64_t head, struct reference_result *result)
+{
+    const int64_t row = token * m->h_q + head;
+    const bool has_sink = m->args.attn_sink != NULL;
+    const double sink = has_sink ? (double)m->args.attn_sink[head] : -INFINITY;
+    double *out = result->out + row * m->d_v, *out_abs = result->out_abs + row * m->d_v;
+    double max = isnan(sink) ? NAN : -INFINITY, sum = 0;
+    for (int64_t part = 0; part < m->args.parts; part++) {
+        const double lse = part_lse(m, part, token, head);
+        max = isnan(lse) || isnan(max) ? NAN : fmax(max, lse);
+    }
+    for (int64_t part = 0; part < m->args.parts && max != -INFINITY; part++)
+        sum += exp(part_lse(m, part, token, head) - max);
+    if (isnan(max)) {
+        for (int64_t d = 0; d < m->d_v; d++)
+            out[d] = out_abs[d] = NAN;
+        result->lse[row] = NAN;
+    } else if (sum == 0) {
+        result->lse[row] = finish_lse(m->args.lse_flags, has_sink, -INFINITY, sink);
+    } else {
+        add_parts(m, token, head, max, sum + exp(sink - max), out, out_abs);
+        result->lse[row] = finish_lse(m->args.lse_flags, has_sink, max + log(sum), sink);
+    }
+}
+
+bool reference_combine(const smla_kernel_desc *shape, const smla_combine_args *args, struct reference_result *result)
+{
+    const struct merge m = fill_merge(shape, args);
+    const bool ok = allocate_result(args->s_q * m.h_q, m.d_v, result);
+    for (int64_t token = 0; ok && token < args->s_q; token++)
+        for (int64_t head = 0; head < m.h_q; head++)
+            merge_row(&m, token, head, result);
     if (!ok)
         reference_free(result);
     return ok;

@@ -1,4 +1,4 @@
-/* The operator in float64 on the CPU, written to be read: what smla_prefill must compute. */
+/* The operators in float64 on the CPU, written to be read: what smla_prefill and smla_combine must compute. */
 #ifndef SMLA_TOOLS_REFERENCE_H
 #define SMLA_TOOLS_REFERENCE_H
 
@@ -19,6 +19,10 @@ struct reference_result {
  * shape: h_q, d_qk, d_v (0 means 512), the formats or layouts are read. False when memory runs out or a format is
  * unknown; on true the caller frees *result. */
 bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *args, struct reference_result *result);
+
+/* The same for smla_combine; out_abs is the sum of share |partial|, max_logits and logit_abs are 0. h_q and d_v of
+ * shape are read. */
+bool reference_combine(const smla_kernel_desc *shape, const smla_combine_args *args, struct reference_result *result);
 void reference_free(struct reference_result *result);
 
 #endif

@@ -7,22 +7,51 @@
 
 #include "host_file.h"
 
+static const struct {
+    const char *name;
+    uint32_t op;
+    bool has_keys; /* d_qk and the formats describe it */
+} ops[] = {
+    {"prefill", SMLA_OP_PREFILL, true},
+    {"prefill_reference", SMLA_OP_PREFILL_REFERENCE, true},
+    {"combine", SMLA_OP_COMBINE, false},
+};
+
+static const size_t op_count = sizeof ops / sizeof ops[0];
+
 static const char *op_name(uint32_t op)
 {
-    return op == SMLA_OP_PREFILL ? "prefill" : op == SMLA_OP_PREFILL_REFERENCE ? "prefill_reference" : "none";
+    for (size_t i = 0; i < op_count; i++)
+        if (ops[i].op == op)
+            return ops[i].name;
+    return "none";
+}
+
+static bool has_keys(uint32_t op)
+{
+    for (size_t i = 0; i < op_count; i++)
+        if (ops[i].op == op)
+            return ops[i].has_keys;
+    return true;
 }
 
 static int set_op(const char *name, uint32_t *op)
 {
-    if (strcmp(name, "prefill") == 0)
-        *op = SMLA_OP_PREFILL;
-    else if (strcmp(name, "prefill_reference") == 0)
-        *op = SMLA_OP_PREFILL_REFERENCE;
-    else if (strcmp(name, "decode") == 0)
+    for (size_t i = 0; i < op_count; i++) {
+        if (strcmp(name, ops[i].name) == 0) {
+            *op = ops[i].op;
+            return CLI_FINE;
+        }
+    }
+    if (strcmp(name, "decode") == 0)
         return cli_fail(CLI_UNAVAILABLE, "op 'decode' is not there yet: prefill is");
-    else
-        return cli_fail(CLI_USAGE, "op '%s' is unknown: prefill and prefill_reference are there", name);
-    return CLI_FINE;
+    return cli_fail(CLI_USAGE, "op '%s' is unknown: prefill, prefill_reference and combine are there", name);
+}
+
+/* What cannot be left out. */
+static bool is_whole(const struct shape *shape)
+{
+    return shape->op != 0 && shape->h_q != 0 && (shape->d_qk != 0 || !has_keys(shape->op));
 }
 
 static int set_format(const char *name, char out[32])
@@ -147,7 +176,7 @@ static int read_shape(const struct place *place, json_t *object, struct shape *s
         if (code != CLI_FINE)
             return code;
     }
-    if (shape->op == 0 || shape->h_q == 0 || shape->d_qk == 0)
+    if (!is_whole(shape))
         return cli_fail(CLI_USAGE, "%s: description %zu lacks op, h_q or d_qk", place->path, place->index);
     return CLI_FINE;
 }
@@ -194,7 +223,7 @@ static int read_options(const struct shapes_options *options, struct shape **sha
         return cli_usage("--from and the options of a single description exclude each other");
     if (options->from != NULL)
         return read_file(options->from, shapes, count);
-    if (options->shape.op == 0 || options->shape.h_q == 0 || options->shape.d_qk == 0)
+    if (!is_whole(&options->shape))
         return cli_usage("a description needs --op, --h-q and --d-qk, or --from FILE");
     *count = 1;
     *shapes = malloc(sizeof **shapes);
@@ -277,6 +306,11 @@ void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc)
 void shapes_text(const struct shapes_job *job, char text[160])
 {
     const struct shape *shape = &job->shape;
+    if (!has_keys(shape->op)) {
+        snprintf(text, 160, "%s %s h_q %d d_v %d", job->target, op_name(shape->op), shape->h_q,
+                 shape->d_v == 0 ? 512 : shape->d_v);
+        return;
+    }
     snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s", job->target, op_name(shape->op), shape->h_q,
              shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, shape->kv_format[0] == 0 ? "bf16" : shape->kv_format,
              shape->extra_kv_format[0] == 0 ? "" : " + ", shape->extra_kv_format,

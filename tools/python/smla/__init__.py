@@ -1,10 +1,11 @@
 """smla: sparse multi-head latent attention as a library call. Pure ctypes over libsmla.so; needs no other package.
 
-prefill() is the whole operator. flash_mla, flashinfer_trace and deepinfer have the signatures of those call sites;
-kv_formats reads and writes the quantised caches.
+prefill() is the whole operator; combine() merges its results over shards of the keys. flash_mla, flashinfer_trace and
+deepinfer have the signatures of those call sites; kv_formats reads and writes the quantised caches.
 """
 
-from ._context import Support, prepare, query_support, stats
+from ._combine import combine
+from ._context import Support, prepare, prepare_combine, query_support, stats
 from ._library import library
 from ._prefill import prefill
 from ._tensor import DeviceTensor
@@ -42,9 +43,11 @@ __all__ = [
     "Support",
     "UnavailableError",
     "UnsupportedError",
+    "combine",
     "native_version",
     "prefill",
     "prepare",
+    "prepare_combine",
     "query_support",
     "stats",
 ]

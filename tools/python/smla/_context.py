@@ -16,7 +16,7 @@ _WORKSPACE_SIZES = 4096  # remembered of a kernel
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a kernel is generated for: smla_kernel_desc. target None means the device's own."""
+    """What a kernel is generated for: smla_kernel_desc. d_qk 0: OP_COMBINE; target None: the device's own."""
 
     h_q: int
     d_qk: int
@@ -78,6 +78,13 @@ class Kernel:
         """Enqueues one call. stream: a CUstream; 0 is the legacy default stream."""
         native = library()
         status = native.smla_prefill(self.handle, ctypes.byref(args), stream or None)
+        if status != _native.OK:
+            raise errors.last_error(native, status)
+
+    def combine(self, args: _native.CombineArgs, stream: int) -> None:
+        """Enqueues one call of a combine kernel. stream: as for prefill."""
+        native = library()
+        status = native.smla_combine(self.handle, ctypes.byref(args), stream or None)
         if status != _native.OK:
             raise errors.last_error(native, status)
 
@@ -168,6 +175,11 @@ def query_support(h_q: int, d_qk: int, d_v: int = 512, *, target: Optional[str] 
 def prepare(h_q: int, d_qk: int, d_v: int = 512, *, batch_invariant: bool = False, device: int = 0) -> None:
     """Makes a shape's kernel ready on a device, as the first call would. Raises what smla_prepare returns."""
     context(device).kernel(Description(h_q, d_qk, d_v, batch_invariant=batch_invariant))
+
+
+def prepare_combine(h_q: int, d_v: int = 512, *, device: int = 0) -> None:
+    """Makes combine's kernel for these heads ready on a device, for every pair of types, as the first call would."""
+    context(device).kernel(Description(h_q, 0, d_v, op=_native.OP_COMBINE))
 
 
 def stats(device: int = 0) -> Dict[str, int]:

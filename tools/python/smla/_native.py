@@ -20,10 +20,14 @@ CONTEXT_PRIMARY = 1 << 0
 
 OP_PREFILL = 1
 OP_PREFILL_REFERENCE = 2
+OP_COMBINE = 3
 
 LSE_BASE_2 = 1 << 0
 LSE_WITH_SINK = 1 << 1
 LSE_EMPTY_NEGATIVE = 1 << 2
+
+DTYPE_BF16 = 0
+DTYPE_FLOAT32 = 1
 
 LOG_WARNING = 1
 LOG_INFO = 2
@@ -132,6 +136,34 @@ class PrefillArgs(_Sized):
     ]
 
 
+class CombineArgs(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("lse_flags", ctypes.c_uint32),
+        ("partial_lse_flags", ctypes.c_uint32),
+        ("partial_dtype", ctypes.c_uint32),
+        ("out_dtype", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("parts", ctypes.c_int64),
+        ("s_q", ctypes.c_int64),
+        ("partial_out", ctypes.c_void_p),
+        ("partial_out_stride_part", ctypes.c_int64),
+        ("partial_out_stride_token", ctypes.c_int64),
+        ("partial_out_stride_head", ctypes.c_int64),
+        ("partial_lse", ctypes.c_void_p),
+        ("partial_lse_stride_part", ctypes.c_int64),
+        ("partial_lse_stride_token", ctypes.c_int64),
+        ("partial_lse_stride_head", ctypes.c_int64),
+        ("attn_sink", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("out_stride_token", ctypes.c_int64),
+        ("out_stride_head", ctypes.c_int64),
+        ("lse", ctypes.c_void_p),
+        ("lse_stride_token", ctypes.c_int64),
+        ("lse_stride_head", ctypes.c_int64),
+    ]
+
+
 class StatsCounters(_Sized):
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -159,6 +191,7 @@ STRUCTS = {
     "smla_kernel_desc": KernelDesc,
     "smla_support": Support,
     "smla_prefill_args": PrefillArgs,
+    "smla_combine_args": CombineArgs,
     "smla_stats_counters": StatsCounters,
 }
 
@@ -177,9 +210,12 @@ CONSTANTS = {
     "SMLA_CONTEXT_PRIMARY": CONTEXT_PRIMARY,
     "SMLA_OP_PREFILL": OP_PREFILL,
     "SMLA_OP_PREFILL_REFERENCE": OP_PREFILL_REFERENCE,
+    "SMLA_OP_COMBINE": OP_COMBINE,
     "SMLA_LSE_BASE_2": LSE_BASE_2,
     "SMLA_LSE_WITH_SINK": LSE_WITH_SINK,
     "SMLA_LSE_EMPTY_NEGATIVE": LSE_EMPTY_NEGATIVE,
+    "SMLA_DTYPE_BF16": DTYPE_BF16,
+    "SMLA_DTYPE_FLOAT32": DTYPE_FLOAT32,
     "SMLA_LOG_WARNING": LOG_WARNING,
     "SMLA_LOG_INFO": LOG_INFO,
 }
@@ -201,6 +237,7 @@ _FUNCTIONS = {
     "smla_kernel_destroy": (None, [_HANDLE]),
     "smla_prefill_workspace_size": (_STATUS, [_HANDLE, ctypes.c_int64, ctypes.c_int64, _POINTER(ctypes.c_uint64)]),
     "smla_prefill": (_STATUS, [_HANDLE, _POINTER(PrefillArgs), ctypes.c_void_p]),
+    "smla_combine": (_STATUS, [_HANDLE, _POINTER(CombineArgs), ctypes.c_void_p]),
     "smla_stats": (_STATUS, [_HANDLE, _POINTER(StatsCounters)]),
 }
 

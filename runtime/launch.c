@@ -1,0 +1,49 @@
+#include "launch.h"
+
+static smla_status launch_here(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+{
+    const struct rt_cu_launch_config config = {
+        .gridDimX = launch->grid_x,
+        .gridDimY = launch->grid_y,
+        .gridDimZ = 1,
+        .blockDimX = (unsigned int)kernel->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = (unsigned int)kernel->shared_bytes,
+        .hStream = stream,
+    };
+    void *parameters[] = {launch->params};
+    const rt_cu_result result = kernel->driver->cuLaunchKernelEx(&config, launch->function, parameters, NULL);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(kernel->driver, result,
+                              "the launch of %s (%u x %u blocks of %d threads, %d bytes shared)", kernel->name,
+                              config.gridDimX, config.gridDimY, kernel->threads, kernel->shared_bytes);
+    return SMLA_OK;
+}
+
+static smla_status launch_pushed(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+{
+    const struct rt_driver *driver = kernel->driver;
+    rt_cu_context popped;
+    rt_cu_result result = driver->cuCtxPushCurrent(kernel->cuda_context);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(driver, result, "cuCtxPushCurrent of the kernel's context");
+    const smla_status status = launch_here(kernel, launch, stream);
+    result = driver->cuCtxPopCurrent(&popped);
+    if (result != RT_CUDA_SUCCESS && status == SMLA_OK)
+        return rt_driver_fail(driver, result, "%s was launched, but cuCtxPopCurrent afterwards", kernel->name);
+    return status;
+}
+
+smla_status rt_launch_on(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+{
+    rt_cu_context current = NULL;
+    const rt_cu_result result = kernel->driver->cuCtxGetCurrent(&current);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(kernel->driver, result, "cuCtxGetCurrent");
+    return current == kernel->cuda_context ? launch_here(kernel, launch, stream)
+                                           : launch_pushed(kernel, launch, stream);
+}
