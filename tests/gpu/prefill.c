@@ -340,7 +340,7 @@ static void test_batch_invariance(struct bench *bench)
         fine = smla_prefill(bench->prefill, &one, NULL) == SMLA_OK;
     }
     fine = fine && device_synchronize(bench->device) && same_bits(&way, why);
-    report("batch invariance", fine, why);
+    report("N1 batch invariance", fine, why);
     way_free(&way);
 }
 

@@ -1,5 +1,6 @@
 #include "axes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,7 +26,10 @@ static const struct axis_row table[AXES] = {
     [AXIS_PLACE] = {"invalid", {"none", "leading", "trailing", "interleaved", "whole blocks", "anywhere"}, 25, 0},
     [AXIS_SHARE] = {"share", {"half", "a tenth", "97 %", "all"}, 40, 0},
     [AXIS_ENTRY] = {"entries", {"every kind", "-1", "INT_MIN", "INT_MAX", "s_kv", "s_kv + 63"}, 30, 0},
-    [AXIS_LENGTH] = {"lengths", {"NULL", "topk", "0", "random", "negative", "beyond topk", "every kind"}, 30, 0},
+    [AXIS_LENGTH] = {"lengths",
+                     {"NULL", "topk", "0", "random", "negative", "beyond topk", "1, 2, 3 and so on", "every kind"},
+                     30,
+                     0},
     [AXIS_PAST] = {"past lengths", {"rows of NaN", "out of range", "garbage"}, 50, 0},
     [AXIS_DUPLICATES] = {"duplicates", {"none", "pairs", "one key", "in the next block"}, 60, 0},
     [AXIS_DEAD] = {"dead queries", {"none", "some", "the first"}, 70, 0},
@@ -73,10 +77,13 @@ const char *axis_word(enum axis axis, int value)
     return table[axis].words[value];
 }
 
-int32_t axis_number(enum axis axis, int value)
+static int64_t number(const struct choices *choices, enum axis axis)
 {
-    return (int32_t)strtol(table[axis].words[value], NULL, 10);
+    return strtol(table[axis].words[choices->value[axis]], NULL, 10);
 }
+
+static const float deviations[] = {
+    [LOGITS_OF_3] = 1, [LOGITS_OF_1E_4] = 3e-5f, [LOGITS_OF_30] = 10, [LOGITS_OF_1E3] = 300};
 
 struct choices axes_draw(uint64_t *state, bool tiny)
 {
@@ -86,17 +93,24 @@ struct choices axes_draw(uint64_t *state, bool tiny)
         const bool plain = random_chance(state, table[axis].plain / 100.0);
         choices.value[axis] = plain ? 0 : 1 + (int)random_below(state, count - 1);
     }
+    choices.s_q = number(&choices, AXIS_S_Q);
+    choices.s_kv = number(&choices, AXIS_S_KV);
+    choices.topk = number(&choices, AXIS_TOPK);
+    choices.deviation = deviations[choices.value[AXIS_LOGITS]];
     return choices;
+}
+
+struct choices axes_plain(int64_t s_q, int64_t s_kv, int64_t topk)
+{
+    return (struct choices){.s_q = s_q, .s_kv = s_kv, .topk = topk, .deviation = deviations[LOGITS_OF_3]};
 }
 
 void axes_describe(const struct choices *choices, char *text, size_t size)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int axis = 0; axis < AXES && used < size; axis++) {
-        const int value = choices->value[axis];
-        if (axis <= AXIS_TOPK || value != 0)
-            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used ? "; " : "", table[axis].name,
-                                     table[axis].words[value]);
-    }
+    size_t used = (size_t)snprintf(text, size, "s_q %" PRId64 "; s_kv %" PRId64 "; topk %" PRId64, choices->s_q,
+                                   choices->s_kv, choices->topk);
+    for (int axis = AXIS_TOPK + 1; axis < AXES && used < size; axis++)
+        if (choices->value[axis] != 0)
+            used += (size_t)snprintf(text + used, size - used, "; %s %s", table[axis].name,
+                                     table[axis].words[choices->value[axis]]);
 }

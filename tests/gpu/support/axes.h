@@ -43,7 +43,7 @@ enum axis {
 enum place { PLACE_NONE, PLACE_LEADING, PLACE_TRAILING, PLACE_INTERLEAVED, PLACE_BLOCKS, PLACE_ANYWHERE };
 enum share { SHARE_HALF, SHARE_TENTH, SHARE_MOST, SHARE_ALL };
 enum entry { ENTRY_EVERY_KIND, ENTRY_MINUS_ONE, ENTRY_INT_MIN, ENTRY_INT_MAX, ENTRY_S_KV, ENTRY_S_KV_63, ENTRIES };
-enum length { LENGTH_NULL, LENGTH_TOPK, LENGTH_ZERO, LENGTH_RANDOM, LENGTH_NEGATIVE, LENGTH_BEYOND, LENGTH_EVERY_KIND };
+enum length { LENGTH_NULL, LENGTH_TOPK, LENGTH_ZERO, LENGTH_RANDOM, LENGTH_NEGATIVE, LENGTH_BEYOND, LENGTH_RAMP, LENGTH_EVERY_KIND };
 enum past { PAST_ROWS_OF_NAN, PAST_OUT_OF_RANGE, PAST_GARBAGE };
 enum duplicates { DUPLICATES_NONE, DUPLICATES_PAIRS, DUPLICATES_ONE_KEY, DUPLICATES_NEXT_BLOCK };
 enum dead { DEAD_NONE, DEAD_SOME, DEAD_FIRST };
@@ -67,20 +67,22 @@ enum view { VIEW_CONTIGUOUS, VIEW_PADDED, VIEW_HEADS_OUTSIDE };
 enum base { BASE_256, BASE_LEAST };
 enum absent { ABSENT_NOTHING, ABSENT_WHAT_MAY_BE };
 
-/* The value that each axis has, by number. */
+/* The value that each axis has, by number; and what the axes of numbers stand for, which a test may set to others. */
 struct choices {
     int value[AXES];
+    int64_t s_q, s_kv, topk;
+    float deviation; /* of the logits, at a usual scale */
 };
 
 /* tiny: only values whose sizes suit the emulated device. */
 struct choices axes_draw(uint64_t *state, bool tiny);
 
+/* The plain values, and these sizes. */
+struct choices axes_plain(int64_t s_q, int64_t s_kv, int64_t topk);
+
 const char *axis_name(enum axis axis);
 int axis_values(enum axis axis);
 const char *axis_word(enum axis axis, int value);
-
-/* The number that a value of the first three axes stands for. */
-int32_t axis_number(enum axis axis, int value);
 
 /* "s_q 7, s_kv 200, …": every axis that has not its plain value, and the numbers. */
 void axes_describe(const struct choices *choices, char *text, size_t size);

@@ -216,6 +216,8 @@ static int32_t draw_length(struct random_call *call, int64_t token)
         return token % 2 ? INT_MIN : -1;
     case LENGTH_BEYOND:
         return token % 2 ? INT_MAX : topk + 1;
+    case LENGTH_RAMP:
+        return token < topk ? (int32_t)token + 1 : topk;
     default:
         return topk;
     }
@@ -264,13 +266,11 @@ static float kv_magnitude(const struct random_call *call)
 /* What gives logits of the chosen size at this scale. */
 static float query_magnitude(const struct random_call *call)
 {
-    static const float deviations[] = {
-        [LOGITS_OF_3] = 1, [LOGITS_OF_1E_4] = 3e-5f, [LOGITS_OF_30] = 10, [LOGITS_OF_1E3] = 300};
     const float kv = kv_magnitude(call), scale = fabsf(call->problem.args.sm_scale);
     const float unit = scale < 1e-6f ? 1 : scale * sqrtf((float)call->problem.spec.d_qk);
     if (chosen(call, AXIS_VALUES) == VALUES_QUERY_0)
         return 0;
-    return deviations[chosen(call, AXIS_LOGITS)] / unit / (kv > 0 ? kv : 1);
+    return call->choices.deviation / unit / (kv > 0 ? kv : 1);
 }
 
 static void fill_normal(struct random_call *call, uint16_t *row, int64_t width, float magnitude)
@@ -370,7 +370,7 @@ static float draw_sink(struct random_call *call)
     /* A sink 88 to 104 above a row's largest logit leaves an out below 2^-126, for which the kernel writes 0: within
      * 1e-6, but not within 2 ULP. So sinks are near logits that are near 0, and far from others. */
     const float sink = random_normal(&call->state) * 3;
-    return chosen(call, AXIS_LOGITS) == LOGITS_OF_1E3 ? copysignf(3000, sink) : sink;
+    return call->choices.deviation > 100 ? copysignf(3000, sink) : sink;
 }
 
 static bool make_sink(struct random_call *call)
@@ -455,15 +455,14 @@ static void set_pointers(struct random_call *call)
 
 /* ---- The call ---- */
 
-static void begin(const struct bench *bench, bool tiny, struct random_call *call)
+static void begin(const struct bench *bench, struct random_call *call)
 {
-    call->choices = axes_draw(&call->state, tiny);
     call->problem.spec = (struct problem_spec){.name = "random",
                                                .h_q = bench->h_q,
                                                .d_qk = bench->d_qk,
-                                               .s_q = axis_number(AXIS_S_Q, chosen(call, AXIS_S_Q)),
-                                               .s_kv = axis_number(AXIS_S_KV, chosen(call, AXIS_S_KV)),
-                                               .topk = axis_number(AXIS_TOPK, chosen(call, AXIS_TOPK)),
+                                               .s_q = call->choices.s_q,
+                                               .s_kv = call->choices.s_kv,
+                                               .topk = call->choices.topk,
                                                .lse_flags = (uint32_t)chosen(call, AXIS_LSE)};
     const struct problem_spec *spec = &call->problem.spec;
     call->problem.args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),
@@ -476,11 +475,13 @@ static void begin(const struct bench *bench, bool tiny, struct random_call *call
     draw_bases(call);
 }
 
-bool random_call_make(struct bench *bench, uint64_t state, bool tiny, struct random_call *out, char why[PROBLEM_WHY])
+bool random_call_make(struct bench *bench, const struct choices *choices, uint64_t state, struct random_call *out,
+                      char why[PROBLEM_WHY])
 {
     memset(out, 0, sizeof(*out));
+    out->choices = *choices;
     out->state = state;
-    begin(bench, tiny, out);
+    begin(bench, out);
     out->selected = calloc((size_t)out->problem.spec.s_kv + 1, 1);
     if (!out->selected || !make_lists(out) || !make_values(out) || !make_sink(out) || !make_buffers(bench, out)) {
         snprintf(why, PROBLEM_WHY, "no memory, or %s", device_why(bench->device));

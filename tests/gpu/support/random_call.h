@@ -14,8 +14,9 @@ struct random_call {
     uint64_t state;    /* of the random numbers */
 };
 
-/* Makes the call for the bench's shape: the same state and tiny give the same call. */
-bool random_call_make(struct bench *bench, uint64_t state, bool tiny, struct random_call *out, char why[PROBLEM_WHY]);
+/* Makes the call for the bench's shape: the same choices and state give the same call. */
+bool random_call_make(struct bench *bench, const struct choices *choices, uint64_t state, struct random_call *out,
+                      char why[PROBLEM_WHY]);
 void random_call_free(struct bench *bench, struct random_call *call);
 
 /* What no list selects becomes something else, on the card too: rows of kv, gaps, entries past lengths. */
