@@ -46,7 +46,7 @@ struct run {
 static void count_coverage(struct run *run, const struct choices *choices, int kernel, bool says_something)
 {
     run->covered_kernels[kernel] += says_something;
-    for (int axis = 0; axis < AXES; axis++)
+    for (enum axis axis = 0; axis < AXES; axis++)
         if (says_something || axis <= AXIS_TOPK || axis == AXIS_ABSENT)
             run->covered[axis][choices->value[axis]]++;
 }
@@ -101,7 +101,7 @@ static int print_coverage(const struct run *run)
         missing += run->covered_kernels[i] == 0;
     }
     printf("\n");
-    for (int axis = 0; axis < AXES; axis++) {
+    for (enum axis axis = 0; axis < AXES; axis++) {
         printf("  %s:", axis_name(axis));
         for (int value = 0; value < axis_values(axis); value++) {
             printf("%s %s %" PRId64, value ? "," : "", axis_word(axis, value), run->covered[axis][value]);

@@ -88,7 +88,7 @@ static const float deviations[] = {
 struct choices axes_draw(uint64_t *state, bool tiny)
 {
     struct choices choices;
-    for (int axis = 0; axis < AXES; axis++) {
+    for (enum axis axis = 0; axis < AXES; axis++) {
         const int count = tiny && table[axis].tiny ? table[axis].tiny : axis_values(axis);
         const bool plain = random_chance(state, table[axis].plain / 100.0);
         choices.value[axis] = plain ? 0 : 1 + (int)random_below(state, count - 1);
@@ -109,7 +109,7 @@ void axes_describe(const struct choices *choices, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "s_q %" PRId64 "; s_kv %" PRId64 "; topk %" PRId64, choices->s_q,
                                    choices->s_kv, choices->topk);
-    for (int axis = AXIS_TOPK + 1; axis < AXES && used < size; axis++)
+    for (enum axis axis = AXIS_TOPK + 1; axis < AXES && used < size; axis++)
         if (choices->value[axis] != 0)
             used += (size_t)snprintf(text + used, size - used, "; %s %s", table[axis].name,
                                      table[axis].words[choices->value[axis]]);
