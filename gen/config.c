@@ -17,7 +17,7 @@ void gen_config_print(const struct gen_spec *spec, const struct gen_plan *plan, 
 {
     static const char *const deciders[] = {"description", "target", "plan"};
     gen_text_add(text, "/* Configuration of %s for %s, kv %s. Generated; see the plan for the reasons. */\n",
-                 plan->kernel, spec->target->arch, spec->kv_format->name);
+                 plan->kernel, spec->target->arch, spec->kv.name);
     gen_text_add(text, "#ifndef SMLA_CONFIG_CUH\n#define SMLA_CONFIG_CUH\n\n");
     for (int32_t i = 0; i < plan->number_count; i++) {
         const struct gen_number *number = &plan->numbers[i];

@@ -35,8 +35,9 @@ static const char *decider_name(enum gen_decider decider)
 
 void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(text, "%s for %s: h_q %d, d_qk %d, d_v %d, kv %s\n", plan->kernel, spec->target->arch, spec->h_q,
-                 spec->d_qk, spec->d_v, spec->kv_format->name);
+    gen_text_add(text, "%s for %s: h_q %d, d_qk %d, d_v %d, kv %s%s%s\n", plan->kernel, spec->target->arch, spec->h_q,
+                 spec->d_qk, spec->d_v, spec->kv.name, spec->has_extra_kv ? ", extra kv " : "",
+                 spec->has_extra_kv ? spec->extra_kv.name : "");
     gen_text_add(text, "\nlaunches a call: %d\n", plan->launches);
     for (int32_t i = 0; i < plan->variant_count; i++) {
         const struct gen_variant *variant = &plan->variants[i];

@@ -39,7 +39,7 @@ struct gen_wgmma {
 
 /* One compiled entry point. */
 struct gen_variant {
-    char name[48];     /* of the variant: tells what it is for */
+    char name[64];     /* of the variant: tells what it is for */
     const char *entry; /* extern "C" symbol */
     int32_t threads;
     int32_t shared_bytes;     /* dynamic */

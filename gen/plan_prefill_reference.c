@@ -4,9 +4,10 @@
 
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
 {
-    if (spec->kv_format->value_type != GEN_VALUE_BF16 || spec->extra_kv_format)
-        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "kv_format %s: the reference reads one bf16 cache",
-                          spec->kv_format->name);
+    if (spec->kv.value_type != SMLA_VALUE_BF16 || spec->has_extra_kv)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "kv_format %s%s%s: the reference reads one bf16 cache",
+                          spec->kv.name, spec->has_extra_kv ? " + " : "",
+                          spec->has_extra_kv ? spec->extra_kv.name : "");
     enum { THREADS = 128 };
     plan->family = spec->target->family;
     plan->kernel = "prefill_reference";

@@ -38,16 +38,25 @@ static smla_status refuse_kv_format(struct gen_refusal *refusal, const char *nam
                       name, known);
 }
 
-static smla_status find_kv_format(const char *name, int32_t d_qk, const struct gen_kv_format **out,
-                                  struct gen_refusal *refusal)
+smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, int32_t d_qk, struct gen_kv_format *out,
+                               struct gen_refusal *refusal)
 {
+    if (name && layout)
+        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
+                          "kv_format \"%.40s\" and a kv_layout: give one of them and leave the other NULL", name);
+    if (layout)
+        return gen_kv_format_of_layout(layout, d_qk, out, refusal);
     const struct gen_kv_format *format = gen_kv_format_find(name);
     if (!format)
         return refuse_kv_format(refusal, name);
     if (d_qk != format->d_qk[0] && (format->d_qk[1] == 0 || d_qk != format->d_qk[1]))
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "kv_format %s holds keys of d_qk %d%s, not %d", format->name,
                           format->d_qk[0], format->d_qk[1] ? " or 576" : "", d_qk);
-    *out = format;
+    *out = *format;
+    if (format->value_type == SMLA_VALUE_BF16) {
+        out->value_elems = d_qk;
+        out->bytes_per_token = 2 * d_qk;
+    }
     return SMLA_OK;
 }
 
@@ -94,9 +103,11 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant %u: 0 or 1", desc->batch_invariant);
     made.d_v = 512;
     made.batch_invariant = desc->batch_invariant == 1;
-    status = find_kv_format(desc->kv_format ? desc->kv_format : "bf16", desc->d_qk, &made.kv_format, refusal);
-    if (status == SMLA_OK && desc->extra_kv_format)
-        status = find_kv_format(desc->extra_kv_format, desc->d_qk, &made.extra_kv_format, refusal);
+    made.has_extra_kv = desc->extra_kv_format || desc->extra_kv_layout;
+    status = gen_spec_kv_format(desc->kv_format || desc->kv_layout ? desc->kv_format : "bf16", desc->kv_layout,
+                                desc->d_qk, &made.kv, refusal);
+    if (status == SMLA_OK && made.has_extra_kv)
+        status = gen_spec_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk, &made.extra_kv, refusal);
     if (status == SMLA_OK && !target)
         status = find_target(desc, &made.target, refusal);
     if (status == SMLA_OK)

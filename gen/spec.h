@@ -20,8 +20,9 @@ struct gen_spec {
     int32_t d_qk;
     int32_t d_v;
     bool batch_invariant;
-    const struct gen_kv_format *kv_format;
-    const struct gen_kv_format *extra_kv_format; /* NULL: no second cache */
+    struct gen_kv_format kv;
+    struct gen_kv_format extra_kv; /* of a second cache */
+    bool has_extra_kv;
     const struct gen_target *target;
 };
 
@@ -29,6 +30,10 @@ struct gen_spec {
  * Checks what holds for every target; what a target can do is the plan's to say. */
 smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_spec *spec,
                           struct gen_refusal *refusal);
+
+/* Finds a format by a preset's name, or by a full-size layout where that is not NULL. */
+smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, int32_t d_qk, struct gen_kv_format *out,
+                               struct gen_refusal *refusal);
 
 /* Writes the refusal's sentence and returns `status`, so that a check is one line. */
 smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const char *format, ...)

@@ -3,7 +3,6 @@
 #include "error.h"
 #include "obtain.h"
 #include "planning.h"
-#include "sized.h"
 
 /* The caller's sink. */
 struct sink {
@@ -69,13 +68,13 @@ smla_status smla_generate(smla_context *context, const smla_kernel_desc *desc, u
 {
     const struct sink sink = {write, user};
     struct gen_bundle bundle;
-    smla_kernel_desc full;
+    struct rt_description full;
     smla_status status = check_arguments(context, emit, write);
 
     if (status == SMLA_OK)
-        status = rt_sized_read(&full, sizeof full, desc, "smla_kernel_desc");
+        status = rt_description_read(&full, desc);
     if (status == SMLA_OK)
-        status = rt_bundle_for(context, &full, &bundle);
+        status = rt_bundle_for(context, &full.desc, &bundle);
     if (status != SMLA_OK)
         return status;
     status = emit == SMLA_EMIT_PLAN || emit == SMLA_EMIT_CUDA ? emit_text(&bundle, emit, &sink)

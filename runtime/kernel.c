@@ -5,7 +5,7 @@
 
 #include "error.h"
 #include "obtain.h"
-#include "sized.h"
+#include "planning.h"
 
 static bool is_reference(const struct gen_spec *spec)
 {
@@ -15,6 +15,12 @@ static bool is_reference(const struct gen_spec *spec)
 static int32_t larger(int32_t a, int32_t b)
 {
     return a > b ? a : b;
+}
+
+static struct rt_kv kv_of(const struct gen_kv_format *format)
+{
+    const int32_t elem_bytes = format->value_type == SMLA_VALUE_BF16 ? 2 : 1;
+    return (struct rt_kv){elem_bytes, format->bytes_per_token / elem_bytes, format->place == SMLA_PLACE_PAGE};
 }
 
 static smla_status make_kernel(const struct rt_device *device, const struct gen_bundle *bundle,
@@ -34,6 +40,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .h_q = bundle->spec.h_q,
         .d_qk = bundle->spec.d_qk,
         .d_v = bundle->spec.d_v,
+        .caches = bundle->spec.has_extra_kv ? 2 : 1,
+        .kv = {kv_of(&bundle->spec.kv)},
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,
@@ -41,6 +49,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .stride_alignment_elems = plan->stride_alignment_elems,
         .out_elem_bytes = is_reference(&bundle->spec) ? 4 : 2,
     };
+    if (bundle->spec.has_extra_kv)
+        kernel->kv[1] = kv_of(&bundle->spec.extra_kv);
     kernel->out_alignment_bytes = larger(plan->pointer_alignment_bytes, kernel->out_elem_bytes);
     snprintf(kernel->name, sizeof kernel->name, "%s", variant->name);
     *out = kernel;
@@ -86,19 +96,19 @@ smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, sm
 {
     const struct rt_driver *driver;
     struct rt_device device;
-    smla_kernel_desc full;
+    struct rt_description full;
     smla_kernel *kernel = NULL;
 
     if (context == NULL || out == NULL)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prepare: %s is NULL", context ? "out" : "context");
-    smla_status status = rt_sized_read(&full, sizeof full, desc, "smla_kernel_desc");
+    smla_status status = rt_description_read(&full, desc);
     if (status == SMLA_OK)
         status = rt_context_driver(context, &driver);
     if (status == SMLA_OK)
         status = rt_device_enter(&device, driver, context->primary);
     if (status != SMLA_OK)
         return status;
-    status = rt_device_leave(&device, prepare_on(context, &device, &full, &kernel));
+    status = rt_device_leave(&device, prepare_on(context, &device, &full.desc, &kernel));
     if (status == SMLA_OK)
         *out = kernel;
     else

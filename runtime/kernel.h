@@ -2,8 +2,17 @@
 #ifndef SMLA_RUNTIME_KERNEL_H
 #define SMLA_RUNTIME_KERNEL_H
 
+#include <stdbool.h>
+
 #include "driver.h"
 #include "spec.h"
+
+/* How a cache is described by a call. */
+struct rt_kv {
+    int32_t elem_bytes;  /* 2 for bf16 rows, 1 for bytes of a quantised format */
+    int32_t token_elems; /* elements that a token takes */
+    bool by_page;        /* the scales of a page stand behind its values: tokens have no stride of their own */
+};
 
 struct smla_kernel {
     const struct rt_driver *driver; /* the context's */
@@ -13,6 +22,8 @@ struct smla_kernel {
     int32_t h_q;
     int32_t d_qk;
     int32_t d_v;
+    int32_t caches; /* 1, or 2 with an extra format */
+    struct rt_kv kv[2];
     int32_t threads;
     int32_t shared_bytes;
     int32_t blocks_per_query;

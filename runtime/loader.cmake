@@ -1,4 +1,4 @@
 # Tables of driver and compiler, context, kernels, calls.
 target_sources(smla_runtime PRIVATE
   driver.c nvrtc_table.c nvrtc_find.c ptxas_report.c compile.c describe.c store.c settings.c context.c device.c module.c
-  obtain.c planning.c kernel.c prefill.c generate.c support.c stats.c version.c)
+  obtain.c planning.c kernel.c kv_layout.c prefill.c generate.c support.c stats.c version.c)

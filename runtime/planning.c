@@ -1,6 +1,7 @@
 #include "planning.h"
 
 #include "error.h"
+#include "sized.h"
 
 static smla_status target_of_device(smla_context *context, const struct gen_target **target)
 {
@@ -16,6 +17,26 @@ static smla_status target_of_device(smla_context *context, const struct gen_targ
     if (status == SMLA_OK)
         status = rt_device_enter(&device, driver, context->primary);
     return status == SMLA_OK ? rt_device_leave(&device, rt_device_target(&device, target)) : status;
+}
+
+static smla_status read_layout(const smla_kv_layout **layout, smla_kv_layout *full, const char *what)
+{
+    if (*layout == NULL)
+        return SMLA_OK;
+    const smla_status status = rt_sized_read(full, sizeof *full, *layout, what);
+    *layout = full;
+    return status;
+}
+
+smla_status rt_description_read(struct rt_description *full, const smla_kernel_desc *given)
+{
+    smla_status status = rt_sized_read(&full->desc, sizeof full->desc, given, "smla_kernel_desc");
+
+    if (status == SMLA_OK)
+        status = read_layout(&full->desc.kv_layout, &full->layout, "kv_layout");
+    if (status == SMLA_OK)
+        status = read_layout(&full->desc.extra_kv_layout, &full->extra_layout, "extra_kv_layout");
+    return status;
 }
 
 smla_status rt_bundle_for(smla_context *context, const smla_kernel_desc *desc, struct gen_bundle *bundle)

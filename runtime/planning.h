@@ -4,6 +4,17 @@
 
 #include "context.h"
 
+/* A caller's description with all that it points to, of this library's size. It points into itself: not to be copied.
+ */
+struct rt_description {
+    smla_kernel_desc desc;
+    smla_kv_layout layout;
+    smla_kv_layout extra_layout;
+};
+
+/* Reads a caller's description (sized.h). Statuses as of rt_sized_read. */
+smla_status rt_description_read(struct rt_description *full, const smla_kernel_desc *given);
+
 /* Makes the bundle of a full-size description: for its target, or for the device's when it names none.
  * context: may be NULL when desc names a target. On OK the caller frees the bundle.
  * Returns SMLA_OK; the generator's refusals (INVALID_ARGUMENT, UNSUPPORTED, …); UNAVAILABLE; DRIVER. */

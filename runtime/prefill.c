@@ -34,7 +34,45 @@ struct tensor {
     bool written; /* rows and columns may not overlap */
 };
 
-enum tensor_index { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, OUT, LSE, MAX_LOGITS, REF_OUT, REF_LOGIT, TENSORS };
+/* Those of the second cache stand last: a kernel of one cache has nothing to do with them. */
+enum tensor_index {
+    QUERY,
+    ATTN_SINK,
+    OUT,
+    LSE,
+    MAX_LOGITS,
+    REF_OUT,
+    REF_LOGIT,
+    KV,
+    INDICES,
+    TOPK_LENGTH,
+    EXTRA_KV,
+    EXTRA_INDICES,
+    EXTRA_TOPK_LENGTH,
+    TENSORS
+};
+
+/* The names of the fields that describe a cache, of the first and of the second. */
+static const struct cache_names {
+    const char *s_kv, *topk, *kv, *stride_token, *page_tokens, *stride_page, *indices, *indices_stride, *length,
+        *length_stride;
+} cache_names[2] = {
+    {"s_kv", "topk", "kv", "kv_stride_token", "kv_page_tokens", "kv_stride_page", "indices", "indices_stride_token",
+     "topk_length", "topk_length_stride"},
+    {"extra_s_kv", "extra_topk", "extra_kv", "extra_kv_stride_token", "extra_kv_page_tokens", "extra_kv_stride_page",
+     "extra_indices", "extra_indices_stride_token", "extra_topk_length", "extra_topk_length_stride"},
+};
+
+/* And what a call has in them. */
+struct cache_args {
+    int64_t s_kv, topk;
+    const void *kv;
+    int64_t stride_token, page_tokens, stride_page;
+    const int32_t *indices;
+    int64_t indices_stride;
+    const int32_t *length;
+    int64_t length_stride;
+};
 
 /* In place, member by member: returned by value, the copies were half of a call's time (store forwarding). */
 static void set_shape(struct tensor *tensor, const char *name, const void *pointer, int64_t rows, int64_t columns,
@@ -76,17 +114,68 @@ static void list_inputs(const smla_kernel *kernel, const smla_prefill_args *args
                 args->query_stride_head);
     set_storage(&tensors[QUERY], 2, kernel->pointer_alignment_bytes, kernel->stride_alignment_elems);
     tensors[QUERY].needed = true;
-    set_shape(&tensors[KV], "kv", args->kv, args->s_kv, 1, kernel->d_qk);
-    set_strides(&tensors[KV], "kv_stride_token", args->kv_stride_token, NULL, 0);
-    set_storage(&tensors[KV], 2, kernel->pointer_alignment_bytes, kernel->stride_alignment_elems);
-    tensors[KV].needed = args->s_kv > 0;
-    set_shape(&tensors[INDICES], "indices", args->indices, args->s_q, 1, args->topk);
-    set_strides(&tensors[INDICES], "indices_stride_token", args->indices_stride_token, NULL, 0);
-    tensors[INDICES].needed = args->topk > 0;
-    set_shape(&tensors[TOPK_LENGTH], "topk_length", args->topk_length, args->s_q, 1, 1);
-    set_strides(&tensors[TOPK_LENGTH], "topk_length_stride", args->topk_length_stride, NULL, 0);
     set_shape(&tensors[ATTN_SINK], "attn_sink", args->attn_sink, 1, 1, kernel->h_q);
     set_strides(&tensors[ATTN_SINK], NULL, 0, NULL, 0);
+}
+
+static void read_caches(const smla_prefill_args *args, struct cache_args caches[2])
+{
+    caches[0] = (struct cache_args){args->s_kv,
+                                    args->topk,
+                                    args->kv,
+                                    args->kv_stride_token,
+                                    args->kv_page_tokens,
+                                    args->kv_stride_page,
+                                    args->indices,
+                                    args->indices_stride_token,
+                                    args->topk_length,
+                                    args->topk_length_stride};
+    caches[1] = (struct cache_args){args->extra_s_kv,
+                                    args->extra_topk,
+                                    args->extra_kv,
+                                    args->extra_kv_stride_token,
+                                    args->extra_kv_page_tokens,
+                                    args->extra_kv_stride_page,
+                                    args->extra_indices,
+                                    args->extra_indices_stride_token,
+                                    args->extra_topk_length,
+                                    args->extra_topk_length_stride};
+}
+
+/* Rows, or pages of rows, or pages that are one piece. */
+static void list_kv(const smla_kernel *kernel, const struct rt_kv *kv, const struct cache_names *names,
+                    const struct cache_args *cache, struct tensor *tensor)
+{
+    const int64_t pages =
+        cache->page_tokens ? cache->s_kv / cache->page_tokens + (cache->s_kv % cache->page_tokens != 0) : 0;
+
+    if (cache->page_tokens == 0) {
+        set_shape(tensor, names->kv, cache->kv, cache->s_kv, 1, kv->token_elems);
+        set_strides(tensor, names->stride_token, cache->stride_token, NULL, 0);
+    } else if (kv->by_page) {
+        set_shape(tensor, names->kv, cache->kv, pages, 1, cache->page_tokens * kv->token_elems);
+        set_strides(tensor, names->stride_page, cache->stride_page, NULL, 0);
+    } else {
+        set_shape(tensor, names->kv, cache->kv, pages, cache->page_tokens, kv->token_elems);
+        set_strides(tensor, names->stride_page, cache->stride_page, names->stride_token, cache->stride_token);
+    }
+    set_storage(tensor, kv->elem_bytes, kernel->pointer_alignment_bytes,
+                kernel->stride_alignment_elems * 2 / kv->elem_bytes);
+    tensor->needed = cache->s_kv > 0;
+}
+
+/* tensors: kv, indices and topk_length of cache c. */
+static void list_cache(const smla_kernel *kernel, const struct cache_args *cache, int c, int64_t s_q,
+                       struct tensor *tensors)
+{
+    const struct cache_names *names = &cache_names[c];
+
+    list_kv(kernel, &kernel->kv[c], names, cache, &tensors[0]);
+    set_shape(&tensors[1], names->indices, cache->indices, s_q, 1, cache->topk);
+    set_strides(&tensors[1], names->indices_stride, cache->indices_stride, NULL, 0);
+    tensors[1].needed = cache->topk > 0;
+    set_shape(&tensors[2], names->length, cache->length, s_q, 1, 1);
+    set_strides(&tensors[2], names->length_stride, cache->length_stride, NULL, 0);
 }
 
 static void list_outputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
@@ -120,12 +209,8 @@ static smla_status check_size(const char *name, int64_t value, int64_t most)
 
 static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_args *args)
 {
-    smla_status status = check_size("s_q", args->s_q, INT32_MAX / kernel->blocks_per_query);
+    const smla_status status = check_size("s_q", args->s_q, INT32_MAX / kernel->blocks_per_query);
 
-    if (status == SMLA_OK)
-        status = check_size("s_kv", args->s_kv, INT64_MAX);
-    if (status == SMLA_OK)
-        status = check_size("topk", args->topk, INT32_MAX);
     if (status != SMLA_OK)
         return status;
     if (args->lse_flags & ~(uint32_t)ALL_LSE_FLAGS)
@@ -138,6 +223,55 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_a
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %s: it must be finite, 1/sqrt(d_qk) for instance",
                        isnan(args->sm_scale) ? "NaN" : "infinite");
     return SMLA_OK;
+}
+
+static smla_status check_cache(const struct rt_kv *kv, const struct cache_args *cache, const struct cache_names *names)
+{
+    smla_status status = check_size(names->s_kv, cache->s_kv, INT64_MAX);
+
+    if (status == SMLA_OK)
+        status = check_size(names->topk, cache->topk, INT32_MAX);
+    if (status == SMLA_OK)
+        status = check_size(names->page_tokens, cache->page_tokens, INT32_MAX);
+    if (status != SMLA_OK)
+        return status;
+    if (kv->by_page && cache->page_tokens == 0 && cache->s_kv > 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s is 0: in this format a page's scales stand behind its values, so the tokens of a page are "
+                       "needed (%lld when all of %s is one page)",
+                       names->page_tokens, (long long)cache->s_kv, names->kv);
+    if (kv->by_page && cache->stride_token != 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s %lld: tokens have no stride in a format placed by page, leave 0", names->stride_token,
+                       (long long)cache->stride_token);
+    if (cache->page_tokens == 0 && cache->stride_page != 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld without pages: %s is 0", names->stride_page,
+                       (long long)cache->stride_page, names->page_tokens);
+    return SMLA_OK;
+}
+
+/* A second cache is not ignored where the kernel reads one. */
+static smla_status check_no_extra(const smla_kernel *kernel, const struct cache_args *extra)
+{
+    const int64_t any = extra->s_kv | extra->topk | extra->stride_token | extra->page_tokens | extra->stride_page |
+                        extra->indices_stride | extra->length_stride;
+
+    if (any == 0 && extra->kv == NULL && extra->indices == NULL && extra->length == NULL)
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                   "a second cache is given (extra_s_kv %lld, extra_topk %lld) and %s reads one: prepare a kernel with "
+                   "extra_kv_format",
+                   (long long)extra->s_kv, (long long)extra->topk, kernel->name);
+}
+
+static smla_status check_caches(const smla_kernel *kernel, const struct cache_args caches[2])
+{
+    const smla_status status = check_cache(&kernel->kv[0], &caches[0], &cache_names[0]);
+
+    if (status != SMLA_OK)
+        return status;
+    return kernel->caches == 1 ? check_no_extra(kernel, &caches[1])
+                               : check_cache(&kernel->kv[1], &caches[1], &cache_names[1]);
 }
 
 /* Alignments are powers of two; a call has twenty of these checks, and a 64-bit division takes long. */
@@ -260,13 +394,16 @@ static smla_status check_reference_outputs(const smla_kernel *kernel, const smla
 }
 
 static smla_status check_tensors(const smla_kernel *kernel, const smla_prefill_args *args,
-                                 struct tensor tensors[TENSORS])
+                                 const struct cache_args caches[2], struct tensor tensors[TENSORS])
 {
+    const int count = kernel->caches == 1 ? EXTRA_KV : TENSORS;
     smla_status status = check_reference_outputs(kernel, args);
 
     list_inputs(kernel, args, tensors);
     list_outputs(kernel, args, tensors);
-    for (int i = 0; status == SMLA_OK && i < TENSORS; i++)
+    for (int c = 0; c < kernel->caches; c++)
+        list_cache(kernel, &caches[c], c, args->s_q, &tensors[c == 0 ? KV : EXTRA_KV]);
+    for (int i = 0; status == SMLA_OK && i < count; i++)
         status = check_tensor(&tensors[i]);
     return status;
 }
@@ -277,15 +414,42 @@ static unsigned int clamp_rows(int64_t s_kv)
     return s_kv > (int64_t)INT32_MAX + 1 ? (unsigned int)INT32_MAX + 1u : (unsigned int)s_kv;
 }
 
-static void fill_params(const smla_prefill_args *args, const struct tensor tensors[TENSORS],
-                        struct smla_prefill_params *params)
+/* For index < 2^31 and 2^log2 >= tokens: index / tokens = index * ceil(2^(31 + log2) / tokens) >> (31 + log2). */
+static void set_pages(struct smla_key_cache *cache, unsigned int tokens)
+{
+    const int log2 = tokens == 1 ? 0 : 32 - __builtin_clz(tokens - 1);
+
+    cache->page_tokens = tokens;
+    cache->page_shift = 31 + log2;
+    cache->page_multiplier = (unsigned int)((((uint64_t)1 << cache->page_shift) + tokens - 1) / tokens);
+}
+
+/* tensors: kv, indices and topk_length, their strides resolved. */
+static void fill_cache(const struct tensor *tensors, const struct cache_args *args, bool by_page,
+                       struct smla_key_cache *cache)
+{
+    const bool paged = args->page_tokens != 0;
+
+    cache->kv = args->kv;
+    cache->indices = args->indices;
+    cache->topk_length = args->length;
+    cache->kv_stride_page = paged ? tensors[0].row_stride : 0;
+    cache->kv_stride_token = !paged ? tensors[0].row_stride : by_page ? 0 : tensors[0].column_stride;
+    cache->indices_stride_token = tensors[1].row_stride;
+    cache->topk_length_stride = tensors[2].row_stride;
+    cache->s_kv = clamp_rows(args->s_kv);
+    set_pages(cache, paged ? (unsigned int)args->page_tokens : (unsigned int)INT32_MAX + 1u);
+    cache->topk = (int)args->topk;
+}
+
+static void fill_params(const smla_kernel *kernel, const smla_prefill_args *args, const struct cache_args caches[2],
+                        const struct tensor tensors[TENSORS], struct smla_prefill_params *params)
 {
     /* Padding too: what is passed to a kernel has no undefined byte. */
     memset(params, 0, sizeof *params);
+    for (int c = 0; c < kernel->caches; c++)
+        fill_cache(&tensors[c == 0 ? KV : EXTRA_KV], &caches[c], kernel->kv[c].by_page, &params->cache[c]);
     params->query = args->query;
-    params->kv = args->kv;
-    params->indices = args->indices;
-    params->topk_length = args->topk_length;
     params->attn_sink = args->attn_sink;
     params->out = args->out;
     params->lse = args->lse;
@@ -294,16 +458,11 @@ static void fill_params(const smla_prefill_args *args, const struct tensor tenso
     params->ref_logit_abs = args->ref_logit_abs;
     params->query_stride_token = tensors[QUERY].row_stride;
     params->query_stride_head = tensors[QUERY].column_stride;
-    params->kv_stride_token = tensors[KV].row_stride;
-    params->indices_stride_token = tensors[INDICES].row_stride;
-    params->topk_length_stride = tensors[TOPK_LENGTH].row_stride;
     params->out_stride_token = tensors[OUT].row_stride;
     params->out_stride_head = tensors[OUT].column_stride;
     params->lse_stride_token = tensors[LSE].row_stride;
     params->max_logits_stride_token = tensors[MAX_LOGITS].row_stride;
     params->s_q = args->s_q;
-    params->s_kv = clamp_rows(args->s_kv);
-    params->topk = (int)args->topk;
     params->sm_scale = args->sm_scale;
     params->lse_flags = args->lse_flags;
 }
@@ -361,6 +520,7 @@ static smla_status launch(const smla_kernel *kernel, struct smla_prefill_params 
 smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream)
 {
     struct tensor tensors[TENSORS];
+    struct cache_args caches[2];
     struct smla_prefill_params params;
     smla_prefill_args full;
 
@@ -369,12 +529,16 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     smla_status status = rt_sized_read(&full, sizeof full, args, "smla_prefill_args");
     if (status == SMLA_OK)
         status = check_scalars(kernel, &full);
-    if (status != SMLA_OK || full.s_q == 0 || kernel->h_q == 0)
-        return status;
-    status = check_tensors(kernel, &full, tensors);
     if (status != SMLA_OK)
         return status;
-    fill_params(&full, tensors, &params);
+    read_caches(&full, caches);
+    status = check_caches(kernel, caches);
+    if (status != SMLA_OK || full.s_q == 0 || kernel->h_q == 0)
+        return status;
+    status = check_tensors(kernel, &full, caches, tensors);
+    if (status != SMLA_OK)
+        return status;
+    fill_params(kernel, &full, caches, tensors, &params);
     return launch(kernel, &params, stream);
 }
 

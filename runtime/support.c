@@ -39,15 +39,15 @@ smla_status smla_query_support(smla_context *context, const smla_kernel_desc *de
     smla_support answer = {.struct_size = sizeof answer};
     struct gen_bundle bundle;
     struct rt_error before, failure;
-    smla_kernel_desc full;
+    struct rt_description full;
 
     if (out == NULL)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_query_support: out is NULL");
-    smla_status status = rt_sized_read(&full, sizeof full, desc, "smla_kernel_desc");
+    smla_status status = rt_description_read(&full, desc);
     if (status != SMLA_OK)
         return status;
     rt_error_save(&before);
-    status = rt_bundle_for(context, &full, &bundle);
+    status = rt_bundle_for(context, &full.desc, &bundle);
     if (status == SMLA_ERROR_UNSUPPORTED) {
         rt_error_save(&failure);
         rt_error_restore(&before);

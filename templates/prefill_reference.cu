@@ -5,6 +5,7 @@
  *
  * One block computes one query token (blockIdx.x) and head (blockIdx.y), in two passes over the list: the largest
  * logit, then the sums. Nothing is clever here; tools/common/reference.c is the same in C. */
+#include "key_cache.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "smla_config.cuh"
@@ -15,11 +16,9 @@ static constexpr int COLUMNS = SMLA_D_V / THREADS; /* output columns of a thread
 
 /* What a pass over a row needs. */
 struct row {
+    const smla_key_cache &cache;
     const u16 *query;
-    const u16 *kv;
     const i32 *indices;
-    i64 kv_stride;
-    u32 s_kv;
     i32 length;
     double scale;
 };
@@ -52,7 +51,7 @@ __device__ double dot(const row &r, const u16 *key, bool absolute, double *parti
 __device__ const u16 *key_of(const row &r, i32 position)
 {
     i32 index = r.indices[position];
-    return (u32)index < r.s_kv ? r.kv + index * r.kv_stride : nullptr;
+    return (u32)index < r.cache.s_kv ? (const u16 *)r.cache.kv + row_offset(r.cache, index) : nullptr;
 }
 
 /* The largest logit, NaN if any is; -inf without a key. largest: the key that has it. */
@@ -91,16 +90,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ double partial[THREADS];
     i64 token = blockIdx.x;
     int head = blockIdx.y;
-    i32 length = params.topk;
-    if (params.topk_length)
-        length = max(0, min(length, params.topk_length[token * params.topk_length_stride]));
-    row r = {(const u16 *)params.query + token * params.query_stride_token + head * params.query_stride_head,
-             (const u16 *)params.kv,
-             params.indices + token * params.indices_stride_token,
-             params.kv_stride_token,
-             params.s_kv,
-             length,
-             (double)params.sm_scale};
+    const smla_key_cache &cache = params.cache[0];
+    row r = {cache, (const u16 *)params.query + token * params.query_stride_token + head * params.query_stride_head,
+             cache.indices + token * cache.indices_stride_token, list_length(cache, token), (double)params.sm_scale};
 
     const u16 *largest;
     double max_logit = find_max(r, &largest, partial);

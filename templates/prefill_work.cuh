@@ -3,6 +3,7 @@
 #ifndef SMLA_PREFILL_WORK_CUH
 #define SMLA_PREFILL_WORK_CUH
 
+#include "key_cache.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "smla_config.cuh"
@@ -11,30 +12,48 @@
 static constexpr int KEYS = SMLA_BLOCK_KEYS;
 static_assert(KEYS == 64, "a bit of a 64-bit mask a key");
 
+static constexpr int CACHES = SMLA_CACHES;
+static_assert(CACHES <= 2, "one list, or two under one softmax");
+
 struct work {
     const smla_prefill_params &params;
     i64 token;
-    int first_head;  /* of h_q */
-    int heads;       /* of the block */
-    i32 length;      /* entries of the list that count */
-    i32 block_count; /* of keys */
+    int first_head;     /* of h_q */
+    int heads;          /* of the block */
+    i32 length[CACHES]; /* entries of each list that count */
+    i32 first_blocks;   /* blocks of keys of the first list; those of the second follow */
+    i32 block_count;    /* of both */
 };
 
 __device__ __forceinline__ work make_work(const smla_prefill_params &params, i64 token, int first_head, int heads)
 {
-    i32 length = params.topk;
-    if (params.topk_length)
-        length = max(0, min(length, params.topk_length[token * params.topk_length_stride]));
-    return {params, token, first_head, heads, length, (length + KEYS - 1) / KEYS};
+    work w = {params, token, first_head, heads, {}, 0, 0};
+#pragma unroll
+    for (int c = 0; c < CACHES; c++) {
+        w.length[c] = list_length(params.cache[c], token);
+        w.block_count += (w.length[c] + KEYS - 1) / KEYS;
+        if (c == 0)
+            w.first_blocks = w.block_count;
+    }
+    return w;
+}
+
+/* The cache that a block's keys lie in. */
+__device__ __forceinline__ int cache_of(const work &w, int block)
+{
+    return CACHES > 1 && block >= w.first_blocks;
 }
 
 /* The entry of the list for a key of a block: -1 where it is invalid. */
 __device__ __forceinline__ i32 load_index(const work &w, int block, int key)
 {
-    const i32 *list = w.params.indices + w.token * w.params.indices_stride_token;
-    i32 position = block * KEYS + key;
-    i32 read = position < w.length ? list[position] : -1;
-    return (u32)read < w.params.s_kv ? read : -1;
+    int c = cache_of(w, block);
+    const smla_key_cache &cache = w.params.cache[c];
+    const i32 *list = cache.indices + w.token * cache.indices_stride_token;
+    i32 length = c == 0 ? w.length[0] : w.length[CACHES - 1];
+    i32 position = (block - (c == 0 ? 0 : w.first_blocks)) * KEYS + key;
+    i32 read = position < length ? list[position] : -1;
+    return (u32)read < cache.s_kv ? read : -1;
 }
 
 /* Bit j tells whether key j of the block is valid. Every lane gets the same. */

@@ -87,12 +87,56 @@ __device__ __forceinline__ void cp_async_mbarrier_arrive(u32 mbarrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(mbarrier) : "memory");
 }
 
+/* 9.7.9.8 ld: 16 bytes that nobody writes while the kernel runs. */
+__device__ __forceinline__ uint4 load_global_16(u64 address)
+{
+    uint4 bytes;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(bytes.x), "=r"(bytes.y), "=r"(bytes.z), "=r"(bytes.w)
+                 : "l"(address));
+    return bytes;
+}
+
+/* 9.7.9.11 st.shared */
+__device__ __forceinline__ void store_shared_16(u32 address, uint4 bytes)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(bytes.x), "r"(bytes.y), "r"(bytes.z),
+                 "r"(bytes.w)
+                 : "memory");
+}
+
 /* 9.7.14.5.16 stmatrix: four 8x8 matrices of 16 bits; lane i gives the address of row i % 8 of matrix i / 8. */
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d)
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                  "r"(c), "r"(d)
                  : "memory");
+}
+
+/* ---- Conversions ---- */
+
+/* 9.7.9.21 cvt: two e4m3 (the low byte first) to f16, exactly. */
+__device__ __forceinline__ u32 cvt_f16x2_e4m3x2(u16 values)
+{
+    u32 converted;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(converted) : "h"(values));
+    return converted;
+}
+
+/* 9.7.4.3 mul: two bf16, rounded to nearest even, subnormals kept. */
+__device__ __forceinline__ u32 mul_bf16x2(u32 a, u32 b)
+{
+    u32 product;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+    return product;
+}
+
+/* 9.7.9.21 cvt */
+__device__ __forceinline__ float cvt_f32_f16(u16 value)
+{
+    float converted;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(converted) : "h"(value));
+    return converted;
 }
 
 /* ---- wgmma ---- */

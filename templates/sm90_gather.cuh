@@ -31,17 +31,18 @@ __device__ __forceinline__ void load_indices(const work &w, int block, i32 (&ind
 
 /* Gathers this warpgroup's half of the columns of a block's keys; zeros for invalid entries, which are not read.
  * key_full: mbarrier at which each thread arrives when its copies are written. */
-__device__ __forceinline__ void gather_half(const work &w, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full,
-                                            const i32 (&index)[COPY_TURNS])
+__device__ __forceinline__ void gather_half(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
+                                            u64 *key_full, const i32 (&index)[COPY_TURNS])
 {
     int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
     u32 tile = shared_address(key[half * HALF_TILES]) + swizzled(row, chunk);
-    const u16 *column = (const u16 *)w.params.kv + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
+    const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
+    const u16 *column = (const u16 *)cache.kv + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
 #pragma unroll
     for (int turn = 0; turn < COPY_TURNS; turn++) {
         bool valid = index[turn] >= 0;
         /* an address that may be formed, whatever kv is, when nothing is read */
-        const u16 *source = valid ? column + index[turn] * w.params.kv_stride_token : (const u16 *)w.params.query;
+        const u16 *source = valid ? column + row_offset(cache, index[turn]) : (const u16 *)w.params.query;
 #pragma unroll
         for (int i = 0; i < HALF_TILES; i++)
             cp_async_16(tile + i * TILE_BYTES + turn * COPY_ROWS * ROW_BYTES,

@@ -1,4 +1,4 @@
-/* Sparse MLA prefill for sm_90, bf16.
+/* Sparse MLA prefill for sm_90: bf16 query, keys of one cache or two in any format, bf16 arithmetic.
  *
  *   logit[h, j] = sm_scale * sum_d query[h, d] * kv[indices[j], d]        over the valid entries j of the list
  *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (sum_j exp(logit[h, j]) + exp(attn_sink[h]))
@@ -9,7 +9,8 @@
  *
  *   query   [64 heads, d_qk]      read once into shared memory
  *   key     [64 keys, d_qk]       gathered by index into one of two slots, zeros where the entry is invalid;
- *                                 the same bytes are K (along d) and V (along keys)
+ *                                 the same bytes are K (along d) and V (along keys). Keys that are not bf16 are
+ *                                 dequantised on the way
  *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
  *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
  */
@@ -17,6 +18,7 @@
 #include "prefill_params.h"
 #include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
+#include "sm90_dequantise.cuh"
 #include "sm90_gather.cuh"
 #include "sm90_tile.cuh"
 #include "smla_config.cuh"
@@ -59,15 +61,14 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* For each block i of keys; mbarriers, each with one phase a use of its slot:
  *
- *   output   --key_full[i % 2][half]-->  softmax   the half's 128 threads arrive when their copies are written
+ *   output   --key_full[i % 2][half]-->  softmax   the half's 128 threads arrive when their part of the key is written
  *   softmax  --p_ready[i % P_SLOTS]--->  output    its 128 threads arrive when P and row_scale are stored; the logits
  *                                                  of block i have then read the key
  *   output   --p_free[i % P_SLOTS]---->  softmax   all 256 threads arrive when P . V of block i is done
  *   softmax  --out_scale_ready-------->  output    once, after the last block
  *
- * With as many slots of P as of the key nothing waits for p_free: an output warpgroup gathers block i + 2 after its
- * P . V of block i, so key_full of block i + 2, for which the softmax waits before it stores P of that block, says the
- * same.
+ * With as many slots of P as of the key nothing waits for p_free: block i + 2 is gathered after P . V of block i, so
+ * key_full of block i + 2, for which the softmax waits before it stores P of that block, says the same.
  *
  * Named barriers join the threads of one warpgroup. (racecheck follows mbarriers, but not a named barrier at which some
  * threads arrive and others wait, so none is used that way.) */
@@ -141,33 +142,64 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
     }
 }
 
+/* A thread's part of the keys to come, in two steps: fetch may run ahead of the slot, write may not. */
+struct copied_half {
+    i32 index[COPY_TURNS];
+    __device__ __forceinline__ void fetch(const work &w, int block, int)
+    {
+        load_indices(w, block, index);
+    }
+    __device__ __forceinline__ void write(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
+                                          u64 *key_full)
+    {
+        gather_half(w, block, half, key, key_full, index);
+    }
+};
+
+struct dequantised_half {
+    raw_keys raw;
+    __device__ __forceinline__ void fetch(const work &w, int block, int half)
+    {
+        fetch_half(w, block, half, raw);
+    }
+    __device__ __forceinline__ void write(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
+                                          u64 *key_full)
+    {
+        write_half(w, block, half, key, key_full, raw);
+    }
+};
+
+template <bool DEQUANTISES> struct either_half {
+    using type = copied_half;
+};
+template <> struct either_half<true> {
+    using type = dequantised_half;
+};
+using key_half = either_half<DEQUANTISES>::type;
+
 __device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
 {
-    i32 index[COPY_TURNS];
     float out[OUTPUT_COLUMNS / 2] = {};
+    key_half key;
 
-    for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
-        load_indices(w, block, index);
-        gather_half(w, half, memory.key[block], &memory.key_full[block][half], index);
-    }
-    for (int block = 0; block < w.block_count; block++) {
-        int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
+    /* The first turns only fill the slots. */
+    for (int block = -KEY_SLOTS; block < w.block_count; block++) {
+        int slot = (block + KEY_SLOTS) % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;
         if (more)
-            load_indices(w, block + KEY_SLOTS, index);
-
-        /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-        mbarrier_wait(shared_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
-        rescale_out(memory, p_slot, out);
-        multiply_values(memory, half, slot, p_slot, out);
-        if (!KEY_FULL_FREES_P)
-            mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
-
-        /* Refill the slot. */
-        if (more) {
-            named_barrier_sync(HALF_READ + half, WARPGROUP);
-            gather_half(w, half, memory.key[slot], &memory.key_full[slot][half], index);
+            key.fetch(w, block + KEY_SLOTS, half);
+        if (block >= 0) {
+            /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
+            mbarrier_wait(shared_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
+            rescale_out(memory, p_slot, out);
+            multiply_values(memory, half, slot, p_slot, out);
+            if (!KEY_FULL_FREES_P)
+                mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
+            if (more)
+                named_barrier_sync(HALF_READ + half, WARPGROUP);
         }
+        if (more)
+            key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
     }
     mbarrier_wait(shared_address(&memory.out_scale_ready), 0);
     store_out(w, memory, half, out);
@@ -295,7 +327,7 @@ __device__ __forceinline__ void softmax_role(const work &w, block_memory &memory
         int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         u64 valid = valid_keys(w, block);
 
-        /* Wait for both halves of the key; the copies were generic writes, wgmma reads by the async proxy. */
+        /* Wait for the key; it was written by the generic proxy, wgmma reads by the async proxy. */
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
             mbarrier_wait(shared_address(&memory.key_full[slot][half]), block / KEY_SLOTS % 2);
         fence_proxy_async();
@@ -336,7 +368,7 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
 {
     for (int slot = 0; slot < KEY_SLOTS; slot++)
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
-            mbarrier_init(shared_address(&memory.key_full[slot][half]), WARPGROUP);
+            mbarrier_init(shared_address(&memory.key_full[slot][half]), DEQUANTISES ? 2 * WARPGROUP : WARPGROUP);
     for (int slot = 0; slot < P_SLOTS; slot++) {
         mbarrier_init(shared_address(&memory.p_ready[slot]), WARPGROUP);
         if (!KEY_FULL_FREES_P)
@@ -345,16 +377,19 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
     mbarrier_init(shared_address(&memory.out_scale_ready), WARPGROUP);
 }
 
+/* Each role makes its own, so that no register is held for another's. */
+__device__ __forceinline__ work my_work(const smla_prefill_params &params)
+{
+    int first_head = blockIdx.x % SMLA_HEAD_BLOCKS * HEADS;
+    return make_work(params, blockIdx.x / SMLA_HEAD_BLOCKS, first_head, min(HEADS, SMLA_H_Q - first_head));
+}
+
 /* HEAD_BLOCKS blocks a query token, side by side on blockIdx.x so that they find each other's keys in L2. */
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     smla_sm90_prefill(const __grid_constant__ smla_prefill_params params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
-    i64 token = blockIdx.x / SMLA_HEAD_BLOCKS;
-    int first_head = blockIdx.x % SMLA_HEAD_BLOCKS * HEADS;
-    work w = make_work(params, token, first_head, min(HEADS, SMLA_H_Q - first_head));
-
     if (threadIdx.x == 0)
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
@@ -362,9 +397,9 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     int warpgroup = threadIdx.x / WARPGROUP;
     if (warpgroup == 0) {
         setmaxnreg_dec<SMLA_SOFTMAX_REGISTERS>();
-        softmax_role(w, memory);
+        softmax_role(my_work(params), memory);
     } else {
         setmaxnreg_inc<SMLA_OUTPUT_REGISTERS>();
-        output_role(w, memory, warpgroup - 1);
+        output_role(my_work(params), memory, warpgroup - 1);
     }
 }

@@ -30,7 +30,10 @@ struct lane_rows {
 
 __device__ __forceinline__ lane_rows my_rows()
 {
-    int lane = threadIdx.x % 32, warp = threadIdx.x % WARPGROUP / 32;
+    /* volatile: read where it is used, rather than kept in a register from before the roles part */
+    u32 thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    int lane = thread % 32, warp = thread % WARPGROUP / 32;
     return {lane, warp, 16 * warp + lane / 4};
 }
 

@@ -148,6 +148,33 @@ enum {
     SMLA_OP_PREFILL_REFERENCE = 2
 };
 
+enum { SMLA_VALUE_BF16 = 1, SMLA_VALUE_E4M3 = 2, SMLA_VALUE_E2M1 = 3 };
+enum { SMLA_SCALE_NONE = 0, SMLA_SCALE_FP32 = 1, SMLA_SCALE_UE8M0 = 2, SMLA_SCALE_E4M3 = 3 };
+enum {
+    SMLA_PLACE_TOKEN = 1, /* a token's values, scales and tail together, tokens one after the other */
+    SMLA_PLACE_PAGE = 2   /* a page's values and tails, token by token; then the page's scales, token by token */
+};
+
+/* A cache format that is no preset. A key is its values times their scales, each product rounded to float32 and then to
+ * bf16, followed by the tail. e2m1 values lie two a byte, the even element in the low nibble. */
+typedef struct smla_kv_layout {
+    uint32_t struct_size;
+    uint32_t value_type; /* SMLA_VALUE_* */
+    int32_t value_elems; /* a token; with tail_elems: d_qk. A multiple of 64 */
+    uint32_t scale_type; /* SMLA_SCALE_*; NONE for bf16 values and no other */
+    int32_t scale_group; /* values that share a scale: 16, 32, 64, 128, 256 or 512; divides value_elems */
+    int32_t scale_bytes; /* a token, padding behind the scales included; 0: no padding */
+    int32_t tail_elems;  /* bf16 elements that are not quantised: a multiple of 64 */
+    uint32_t place;      /* SMLA_PLACE_* */
+} smla_kv_layout;
+
+/* Tells the layout of a preset ("bf16", "v32", "v32_norope", "v4", "v41", "v41_planar", "v41_fp4", "v41_fp4_planar",
+ * "hopper_fp4"), to look at or to start from.
+ *
+ * name, out: not NULL. d_qk: of the keys; a preset exists for some. Needs neither a context nor a device.
+ * Returns SMLA_OK; INVALID_ARGUMENT (no such preset); UNSUPPORTED (not for that d_qk). Since 0.1. */
+SMLA_API smla_status smla_kv_layout_preset(const char *name, int32_t d_qk, smla_kv_layout *out);
+
 /* What a kernel is generated for. Everything else is an argument of the call. */
 typedef struct smla_kernel_desc {
     uint32_t struct_size;
@@ -158,9 +185,11 @@ typedef struct smla_kernel_desc {
     uint32_t batch_invariant; /* 1: a query's bits depend on its own inputs alone */
     uint32_t flags;           /* none defined yet: 0 */
     uint32_t reserved;
-    const char *kv_format;       /* a preset's name; NULL means "bf16" */
-    const char *extra_kv_format; /* of a second cache; NULL means none */
-    const char *target;          /* "90", "90a", "100", …; NULL means the device's own */
+    const char *kv_format;                 /* a preset's name; NULL means "bf16" */
+    const char *extra_kv_format;           /* of a second cache; NULL means none */
+    const char *target;                    /* "90", "90a", "100", …; NULL means the device's own */
+    const smla_kv_layout *kv_layout;       /* instead of kv_format, which is then NULL */
+    const smla_kv_layout *extra_kv_layout; /* instead of extra_kv_format, which is then NULL */
 } smla_kernel_desc;
 
 /* What smla would run for a description. */
@@ -218,7 +247,8 @@ enum {
 
 /* Arguments of one prefill call. Pointers are device pointers; they and what they point to belong to the caller, and
  * none is kept after the call, but the memory must stay valid until the launched work has run.
- * Strides are in elements of the tensor; 0 means contiguous. The last dimension is always contiguous. */
+ * Strides are in elements of the tensor (bytes of a quantised cache); 0 means contiguous. The last dimension is always
+ * contiguous. */
 typedef struct smla_prefill_args {
     uint32_t struct_size;
     uint32_t lse_flags; /* SMLA_LSE_* */
@@ -230,8 +260,9 @@ typedef struct smla_prefill_args {
     const void *query;            /* [s_q, h_q, d_qk] bf16 */
     int64_t query_stride_token;   /* 0: query_stride_head * h_q */
     int64_t query_stride_head;    /* 0: d_qk */
-    const void *kv;               /* [s_kv, d_qk] bf16; V is its first d_v columns. May be NULL when s_kv is 0 */
-    int64_t kv_stride_token;      /* 0: d_qk */
+    const void *kv;               /* [s_kv, d_qk] bf16, or bytes of the kernel's kv_format; V is the first d_v columns.
+                                     May be NULL when s_kv is 0 */
+    int64_t kv_stride_token;      /* 0: d_qk, or the format's bytes a token. 0 in a format placed by page */
     const int32_t *indices;       /* [s_q, topk]; valid: 0 <= index < s_kv. May be NULL when topk is 0 */
     int64_t indices_stride_token; /* 0: topk */
     const int32_t *topk_length;   /* [s_q]; entries at or past it are ignored; clamped to [0, topk]. NULL: topk */
@@ -249,6 +280,22 @@ typedef struct smla_prefill_args {
     float *ref_out_abs;   /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q, d_v] sum of p |v|, contiguous. May be NULL */
     float *ref_logit_abs; /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q] |sm_scale| sum |q k| of the row's largest
                              key, contiguous. May be NULL */
+    /* Pages of kv: row i is token i % kv_page_tokens of page i / kv_page_tokens. 0: kv is one run of rows. A format
+     * placed by page needs them. */
+    int64_t kv_page_tokens;
+    int64_t kv_stride_page; /* 0: kv_page_tokens tokens without a gap */
+    /* The second cache, of a kernel with an extra_kv_format: its list joins the first one's under one softmax. Each
+     * field means what the first cache's means. */
+    int64_t extra_s_kv;
+    int64_t extra_topk;
+    const void *extra_kv;
+    int64_t extra_kv_stride_token;
+    int64_t extra_kv_page_tokens;
+    int64_t extra_kv_stride_page;
+    const int32_t *extra_indices;
+    int64_t extra_indices_stride_token;
+    const int32_t *extra_topk_length;
+    int64_t extra_topk_length_stride;
 } smla_prefill_args;
 
 /* Tells how many bytes of device memory a call of up to these sizes needs as `workspace`.

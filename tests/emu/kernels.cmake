@@ -13,7 +13,7 @@ endforeach()
 if(TARGET gpu-prefill)
   set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off")
   foreach(schedule eager random)
-    foreach(name prefill property bug_reports)
+    foreach(name prefill formats property bug_reports)
       add_test(NAME emu.gpu_${name}_${schedule} COMMAND gpu-${name})
       set_tests_properties(emu.gpu_${name}_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
         "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")

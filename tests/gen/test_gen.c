@@ -248,8 +248,7 @@ static void refusals_say_what_would_work(void **state)
         {1, 64, 512, 640, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "d_v 640: the operator has 512"},
         {1, 64, 512, 0, "fp7", NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "\"fp7\" is not a preset; the presets"},
         {1, 64, 512, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "v32 holds keys of d_qk 576, not 512"},
-        {1, 64, 512, 0, "v4", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "kv_format v4: sm_90 prefill reads bf16"},
-        {1, 64, 512, 0, NULL, "v4", "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "extra_kv_format v4"},
+        {1, 64, 576, 0, NULL, "v4", "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "v4 holds keys of d_qk 512, not 576"},
         {1, 64, 512, 0, NULL, NULL, NULL, 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "no target"},
         {1, 64, 512, 0, NULL, NULL, "80", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "target \"80\" is not known; the targets"},
         {1, 64, 512, 0, NULL, NULL, "100", 0, 0, SMLA_ERROR_UNSUPPORTED,
@@ -288,13 +287,76 @@ static void kv_formats_add_up(void **state)
     for (size_t i = 0; i < count; i++) {
         const struct gen_kv_format *format = &table[i];
         assert_ptr_equal(gen_kv_format_find(format->name), format);
-        if (format->value_type == GEN_VALUE_BF16)
+        if (format->value_type == SMLA_VALUE_BF16)
             continue;
-        int32_t value_bytes = format->value_type == GEN_VALUE_E2M1 ? format->value_elems / 2 : format->value_elems;
+        int32_t value_bytes = format->value_type == SMLA_VALUE_E2M1 ? format->value_elems / 2 : format->value_elems;
         assert_int_equal(value_bytes + format->scale_bytes + 2 * format->tail_elems, format->bytes_per_token);
         assert_int_equal(format->value_elems + format->tail_elems, format->d_qk[0]);
     }
     assert_null(gen_kv_format_find("BF16"));
+}
+
+/* A format is data: each field has its limit, and a layout that keeps them needs no preset. */
+static void layouts_are_checked(void **state)
+{
+    (void)state;
+    const struct {
+        smla_kv_layout layout; /* struct_size, value type, elems, scale type, group, bytes, tail, place */
+        smla_status status;
+        const char *says;
+    } rows[] = {
+        {{32, 0, 512, 2, 32, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "value_type 0"},
+        {{32, 4, 512, 2, 32, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "value_type 4"},
+        {{32, 2, 512, 4, 32, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "scale_type 4"},
+        {{32, 2, 512, 0, 0, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "e4m3 and e2m1 values have"},
+        {{32, 1, 512, 1, 128, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "bf16 values have no scales"},
+        {{32, 2, 512, 2, 32, 0, 0, 0}, SMLA_ERROR_INVALID_ARGUMENT, "place 0"},
+        {{32, 2, 500, 2, 4, 0, 12, 1}, SMLA_ERROR_INVALID_ARGUMENT, "500 values"},
+        {{32, 2, 448, 2, 64, 0, 128, 1}, SMLA_ERROR_INVALID_ARGUMENT, "add up to d_qk"},
+        {{32, 2, 512, 2, 48, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "scale_group 48"},
+        {{32, 2, 512, 2, 8, 0, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "scale_group 8"},
+        {{32, 2, 512, 2, 32, 15, 0, 1}, SMLA_ERROR_INVALID_ARGUMENT, "scale_bytes 15"},
+        {{32, 2, 512, 2, 32, 24, 0, 1}, SMLA_ERROR_UNSUPPORTED, "scale_bytes 24 a token: a multiple of 16"},
+        {{32, 2, 512, 1, 32, 0, 0, 1}, SMLA_ERROR_UNSUPPORTED, "groups of 64 or more"},
+        {{32, 2, 512, 2, 32, 17, 0, 2}, SMLA_OK, ""},
+        {{32, 3, 512, 3, 16, 0, 0, 1}, SMLA_OK, ""},
+        {{32, 1, 512, 0, 0, 0, 0, 1}, SMLA_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        smla_kernel_desc desc = prefill_desc("90");
+        desc.kv_layout = &rows[i].layout;
+        struct gen_bundle bundle;
+        struct gen_refusal refusal = {""};
+        smla_status status = gen_bundle_make(&desc, NULL, &bundle, &refusal);
+        if (status != rows[i].status || !strstr(refusal.text, rows[i].says))
+            fail_msg("row %zu: status %d, \"%s\"", i, status, refusal.text);
+        if (status == SMLA_OK)
+            gen_bundle_free(&bundle);
+        desc.kv_format = "v41";
+        assert_int_equal(gen_bundle_make(&desc, NULL, &bundle, &refusal), SMLA_ERROR_INVALID_ARGUMENT);
+        assert_non_null(strstr(refusal.text, "give one of them"));
+    }
+}
+
+/* A preset and the layout that says the same give the same kernel. */
+static void preset_is_its_layout(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct gen_kv_format *table = gen_kv_format_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        const smla_kv_layout layout = {
+            sizeof layout,       table[i].value_type,  table[i].value_elems ? table[i].value_elems : table[i].d_qk[0],
+            table[i].scale_type, table[i].scale_group, table[i].scale_bytes,
+            table[i].tail_elems, table[i].place};
+        struct gen_kv_format format;
+        struct gen_refusal refusal = {""};
+        if (gen_kv_format_of_layout(&layout, table[i].d_qk[0], &format, &refusal) != SMLA_OK)
+            fail_msg("%s: %s", table[i].name, refusal.text);
+        if (table[i].bytes_per_token)
+            assert_int_equal(format.bytes_per_token, table[i].bytes_per_token);
+        assert_int_equal(format.scale_bytes, table[i].scale_bytes);
+    }
 }
 
 int main(void)
@@ -311,6 +373,8 @@ int main(void)
         cmocka_unit_test(devices_prefer_their_exact_target),
         cmocka_unit_test(refusals_say_what_would_work),
         cmocka_unit_test(kv_formats_add_up),
+        cmocka_unit_test(layouts_are_checked),
+        cmocka_unit_test(preset_is_its_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

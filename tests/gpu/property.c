@@ -57,7 +57,7 @@ static void report(const struct run *run, int64_t number, const struct random_ca
     char what[1024];
     axes_describe(&call->choices, what, sizeof(what));
     printf("%s case %" PRId64 " of seed %" PRId64 ": %d heads, d %d; %s\n       %s\n", fine ? "passed" : "FAILED",
-           number, run->options.seed, shape->h_q, shape->d_qk, what, text);
+           number, run->options.seed, shape->desc.h_q, shape->desc.d_qk, what, text);
     if (!fine)
         printf("       again: gpu-property --seed %" PRId64 " --case %" PRId64 " %s\n", run->options.seed, number,
                run->options.tiny ? "--tiny" : "--full");

@@ -82,7 +82,7 @@ static void bad_arguments(void **state)
     assert_int_equal(smla_generate(world->context, &desc, 1, NULL, &sink), SMLA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(smla_generate(NULL, &desc, 1, keep_bytes, &sink), SMLA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(smla_generate(world->context, NULL, 1, keep_bytes, &sink), SMLA_ERROR_INVALID_ARGUMENT);
-    desc.kv_format = "v4";
+    desc.kv_format = "v32";
     assert_int_equal(smla_generate(world->context, &desc, 1, keep_bytes, &sink), SMLA_ERROR_UNSUPPORTED);
     assert_int_equal(sink.calls, 0);
 }
@@ -156,12 +156,13 @@ static void support_no(void **state)
     (void)state;
     assert_int_equal(smla_query_support(NULL, NULL, &support), SMLA_ERROR_INVALID_ARGUMENT);
     desc.target = "90";
-    desc.kv_format = "v4";
+    desc.kv_format = "v32";
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.supported, 0);
-    assert_non_null(strstr(support.reason, "kv_format v4"));
+    assert_non_null(strstr(support.reason, "kv_format v32"));
     assert_int_equal(support.threads, 0);
     assert_error(SMLA_ERROR_INVALID_ARGUMENT, "smla_kernel_desc is NULL");
+    desc.kv_format = NULL;
     desc.target = "71";
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_ERROR_INVALID_ARGUMENT);
     desc.target = NULL;

@@ -12,6 +12,7 @@
 struct call {
     struct world world;
     smla_kernel *kernel;
+    smla_kernel *two_caches; /* v4 and v41_fp4 */
     smla_kernel *reference;
     smla_prefill_args args; /* good ones */
 };
@@ -40,6 +41,7 @@ static int setup(void **state)
     struct call *call = calloc(1, sizeof *call);
     const smla_context_desc context_desc = stub_context_desc();
     const smla_kernel_desc prefill = prefill_desc(), reference = reference_desc();
+    smla_kernel_desc two_caches = prefill_desc();
 
     if (call == NULL)
         return -1;
@@ -48,6 +50,9 @@ static int setup(void **state)
     if (smla_context_create(&context_desc, &call->world.context) != SMLA_OK)
         return -1;
     call->kernel = must_prepare(call->world.context, &prefill);
+    two_caches.kv_format = "v4";
+    two_caches.extra_kv_format = "v41_fp4";
+    call->two_caches = must_prepare(call->world.context, &two_caches);
     world_serve_reference(&call->world);
     call->reference = must_prepare(call->world.context, &reference);
     call->args = good_args();
@@ -60,6 +65,7 @@ static int teardown(void **state)
     struct call *call = *state;
 
     smla_kernel_destroy(call->kernel);
+    smla_kernel_destroy(call->two_caches);
     smla_kernel_destroy(call->reference);
     smla_context_destroy(call->world.context);
     const bool clean = call->world.driver->live_libraries == 0;
@@ -92,25 +98,28 @@ static void launches_exactly_this(void **state)
     assert_string_equal(call->world.driver->log(), expected);
     memset(&params, 0, sizeof params);
     params.query = DEVICE(void, 0x10000);
-    params.kv = DEVICE(void, 0x20000);
-    params.indices = DEVICE(int, 0x30004);
-    params.topk_length = DEVICE(int, 0x40004);
+    params.cache[0].kv = DEVICE(void, 0x20000);
+    params.cache[0].indices = DEVICE(int, 0x30004);
+    params.cache[0].topk_length = DEVICE(int, 0x40004);
     params.attn_sink = DEVICE(float, 0x50004);
     params.out = DEVICE(void, 0x60000);
     params.lse = DEVICE(float, 0x70004);
     params.max_logits = DEVICE(float, 0x80004);
     params.query_stride_token = 64 * 512;
     params.query_stride_head = 512;
-    params.kv_stride_token = 512;
-    params.indices_stride_token = 130;
-    params.topk_length_stride = 1;
+    params.cache[0].kv_stride_token = 512;
+    params.cache[0].indices_stride_token = 130;
+    params.cache[0].topk_length_stride = 1;
     params.out_stride_token = 64 * 512;
     params.out_stride_head = 512;
     params.lse_stride_token = 64;
     params.max_logits_stride_token = 64;
     params.s_q = 7;
-    params.s_kv = 4096;
-    params.topk = 130;
+    params.cache[0].s_kv = 4096;
+    params.cache[0].page_tokens = 1u << 31; /* one page */
+    params.cache[0].page_multiplier = 1u << 31;
+    params.cache[0].page_shift = 62;
+    params.cache[0].topk = 130;
     params.sm_scale = 0.125f;
     assert_memory_equal(call->world.driver->params, &params, sizeof params);
 }
@@ -133,16 +142,104 @@ static void passes_given_strides(void **state)
     must_prefill(call, call->kernel, NULL);
     assert_int_equal(params->query_stride_head, 640);
     assert_int_equal(params->query_stride_token, 640 * 64);
-    assert_int_equal(params->kv_stride_token, 576);
-    assert_int_equal(params->indices_stride_token, 200);
-    assert_int_equal(params->topk_length_stride, 3);
+    assert_int_equal(params->cache[0].kv_stride_token, 576);
+    assert_int_equal(params->cache[0].indices_stride_token, 200);
+    assert_int_equal(params->cache[0].topk_length_stride, 3);
     assert_int_equal(params->out_stride_token, 512);
     assert_int_equal(params->out_stride_head, 512 * 7);
     assert_int_equal(params->lse_stride_token, 80);
     assert_int_equal(params->max_logits_stride_token, 96);
     assert_int_equal(params->lse_flags, 5);
-    assert_int_equal(params->s_kv, 1u << 31);
+    assert_int_equal(params->cache[0].s_kv, 1u << 31);
     assert_non_null(strstr(call->world.driver->log(), "stream 0,"));
+}
+
+/* What a kernel gets of a page size divides every index as it should. */
+static void check_division(const struct smla_key_cache *cache, uint32_t tokens)
+{
+    static const uint32_t indices[] = {0, 1, 2, 63, 64, 1000003, 0x7ffffffe, 0x7fffffff};
+
+    assert_int_equal(cache->page_tokens, tokens);
+    for (size_t i = 0; i < sizeof indices / sizeof indices[0]; i++) {
+        const uint64_t page = (uint64_t)indices[i] * cache->page_multiplier >> cache->page_shift;
+        assert_int_equal(page, indices[i] / tokens);
+        const uint32_t last = indices[i] / tokens * tokens; /* of the page before, and the first of this one */
+        assert_int_equal((uint64_t)last * cache->page_multiplier >> cache->page_shift, last / tokens);
+        if (last > 0)
+            assert_int_equal((uint64_t)(last - 1) * cache->page_multiplier >> cache->page_shift, (last - 1) / tokens);
+    }
+}
+
+static void passes_pages(void **state)
+{
+    struct call *call = *state;
+    const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+    static const uint32_t sizes[] = {1, 2, 3, 53, 61, 64, 69, 256, 576, 641, 65537, 0x40000001, 0x7fffffff};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        call->args.kv_page_tokens = sizes[i];
+        must_prefill(call, call->kernel, NULL);
+        check_division(&params->cache[0], sizes[i]);
+        assert_int_equal(params->cache[0].kv_stride_token, 512);
+        assert_int_equal(params->cache[0].kv_stride_page, (int64_t)sizes[i] * 512);
+    }
+    call->args.kv_page_tokens = 64;
+    call->args.kv_stride_token = 520;
+    call->args.kv_stride_page = 64 * 520 + 8;
+    must_prefill(call, call->kernel, NULL);
+    assert_int_equal(params->cache[0].kv_stride_token, 520);
+    assert_int_equal(params->cache[0].kv_stride_page, 64 * 520 + 8);
+    call->args.kv_page_tokens = 0;
+    call->args.kv_stride_page = 0;
+    must_prefill(call, call->kernel, NULL);
+    check_division(&params->cache[0], 1u << 31); /* all is page 0 */
+}
+
+static void with_second_cache(struct call *call)
+{
+    call->args.kv_page_tokens = 64;
+    call->args.extra_s_kv = 1000;
+    call->args.extra_topk = 70;
+    call->args.extra_kv = DEVICE(void, 0xb0000);
+    call->args.extra_indices = DEVICE(int32_t, 0xc0004);
+    call->args.extra_topk_length = DEVICE(int32_t, 0xd0004);
+}
+
+static void passes_two_caches(void **state)
+{
+    struct call *call = *state;
+    const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+    const struct smla_key_cache *extra = &params->cache[1];
+
+    with_second_cache(call);
+    must_prefill(call, call->two_caches, NULL);
+    assert_int_equal(params->cache[0].kv_stride_token, 0); /* placed by page */
+    assert_int_equal(params->cache[0].kv_stride_page, 64 * 584);
+    assert_ptr_equal(extra->kv, DEVICE(void, 0xb0000));
+    assert_ptr_equal(extra->indices, DEVICE(int, 0xc0004));
+    assert_ptr_equal(extra->topk_length, DEVICE(int, 0xd0004));
+    assert_int_equal(extra->s_kv, 1000);
+    assert_int_equal(extra->topk, 70);
+    assert_int_equal(extra->kv_stride_token, 288);
+    assert_int_equal(extra->indices_stride_token, 70);
+    assert_int_equal(extra->topk_length_stride, 1);
+    call->args.kv_stride_page = 64 * 584 + 64;
+    call->args.extra_kv_page_tokens = 2;
+    call->args.extra_kv_stride_page = 1024;
+    call->args.extra_indices_stride_token = 80;
+    call->args.extra_topk_length_stride = 2;
+    must_prefill(call, call->two_caches, NULL);
+    assert_int_equal(params->cache[0].kv_stride_page, 64 * 584 + 64);
+    assert_int_equal(extra->kv_stride_page, 1024);
+    assert_int_equal(extra->page_tokens, 2);
+    assert_int_equal(extra->indices_stride_token, 80);
+    assert_int_equal(extra->topk_length_stride, 2);
+    /* no second cache this time */
+    call->args.extra_s_kv = call->args.extra_topk = 0;
+    call->args.extra_kv = NULL;
+    call->args.extra_indices = NULL;
+    must_prefill(call, call->two_caches, NULL);
+    assert_int_equal(extra->topk, 0);
 }
 
 static void optional_tensors_may_be_null(void **state)
@@ -156,7 +253,7 @@ static void optional_tensors_may_be_null(void **state)
     call->args.lse_stride_token = -5; /* of a tensor that is not there */
     call->args.max_logits = NULL;
     must_prefill(call, call->kernel, NULL);
-    assert_null(params->topk_length);
+    assert_null(params->cache[0].topk_length);
     assert_null(params->lse);
     assert_int_equal(params->lse_stride_token, 64);
     call->args.s_kv = 0;
@@ -164,7 +261,7 @@ static void optional_tensors_may_be_null(void **state)
     call->args.topk = 0;
     call->args.indices = NULL;
     must_prefill(call, call->kernel, NULL);
-    assert_int_equal(params->topk, 0);
+    assert_int_equal(params->cache[0].topk, 0);
 }
 
 static void reference_launch(void **state)
@@ -345,22 +442,66 @@ static const struct bad bad_arguments[] = {
     BAD_I(max_logits_stride_token, 1, "max_logits overlaps itself"),
 };
 
-/* The struct must come back as it was, nothing may be launched, and the sentence must name the tensor. */
-static void refuses(void **state)
-{
-    struct call *call = *state;
+/* The same of a kernel of two caches, the first placed by page. */
+static const struct bad bad_caches[] = {
+    BAD_I(kv_page_tokens, 0, "kv_page_tokens is 0: in this format a page's scales stand behind its values"),
+    BAD_I(kv_page_tokens, -1, "kv_page_tokens -1 is negative"),
+    BAD_I(kv_page_tokens, (int64_t)INT32_MAX + 1, "kv_page_tokens 2147483648"),
+    BAD_I(kv_stride_token, 584, "kv_stride_token 584: tokens have no stride in a format placed by page"),
+    BAD_I(kv_stride_page, 64 * 584 + 24,
+          "kv_stride_page 37400: this kernel needs a multiple of 16 elements (16 bytes)"),
+    BAD_I(kv_stride_page, -16, "kv_stride_page -16 is negative"),
+    BAD_I(kv_stride_page, INT64_MAX / 16 * 16, "kv reaches past 2^63 bytes"),
+    BAD_P(kv, 0x20008, "kv is at 0x20008"),
+    BAD_I(extra_s_kv, -1, "extra_s_kv -1 is negative"),
+    BAD_I(extra_topk, -1, "extra_topk -1 is negative"),
+    BAD_I(extra_topk, (int64_t)INT32_MAX + 1, "extra_topk 2147483648"),
+    BAD_P(extra_kv, 0, "extra_kv is NULL"),
+    BAD_P(extra_kv, 0xb0008, "extra_kv is at 0xb0008"),
+    BAD_P(extra_indices, 0, "extra_indices is NULL"),
+    BAD_P(extra_indices, 0xc0002, "extra_indices is at 0xc0002"),
+    BAD_P(extra_topk_length, 0xd0002, "extra_topk_length is at 0xd0002"),
+    BAD_I(extra_kv_stride_token, 296, "extra_kv_stride_token 296: this kernel needs a multiple of 16 elements"),
+    BAD_I(extra_kv_stride_page, 1024, "extra_kv_stride_page 1024 without pages: extra_kv_page_tokens is 0"),
+    BAD_I(extra_indices_stride_token, -1, "extra_indices_stride_token -1 is negative"),
+    BAD_I(extra_topk_length_stride, -1, "extra_topk_length_stride -1 is negative"),
+};
 
-    for (size_t i = 0; i < sizeof bad_arguments / sizeof bad_arguments[0]; i++) {
-        const struct bad *bad = &bad_arguments[i];
-        smla_prefill_args args = good_args(), before;
+/* And of a kernel of one cache: a second is not ignored. */
+static const struct bad bad_extras[] = {
+    BAD_I(extra_s_kv, 1, "a second cache is given"),
+    BAD_I(extra_topk, 1, "a second cache is given"),
+    BAD_P(extra_kv, 0xb0000, "a second cache is given"),
+    BAD_P(extra_indices, 0xc0000, "a second cache is given"),
+    BAD_P(extra_topk_length, 0xd0000, "a second cache is given"),
+    BAD_I(extra_kv_stride_token, 512, "a second cache is given"),
+    BAD_I(extra_kv_page_tokens, 64, "a second cache is given"),
+    BAD_I(kv_stride_page, 512, "kv_stride_page 512 without pages: kv_page_tokens is 0"),
+};
+
+/* The struct must come back as it was, nothing may be launched, and the sentence must name the tensor. */
+static void refuse_each(const struct call *call, smla_kernel *kernel, const struct bad *list, size_t count)
+{
+    for (const struct bad *bad = list; bad < list + count; bad++) {
+        smla_prefill_args args = call->args, before;
         memcpy((char *)&args + bad->offset, &bad->value, bad->size);
         before = args;
-        if (smla_prefill(call->kernel, &args, NULL) != SMLA_ERROR_INVALID_ARGUMENT)
+        if (smla_prefill(kernel, &args, NULL) != SMLA_ERROR_INVALID_ARGUMENT)
             fail_msg("accepted: %s", bad->text);
         assert_error(SMLA_ERROR_INVALID_ARGUMENT, bad->text);
         assert_memory_equal(&args, &before, sizeof args);
         assert_int_equal(call->world.driver->calls(NULL), 0);
     }
+}
+
+static void refuses(void **state)
+{
+    struct call *call = *state;
+
+    refuse_each(call, call->kernel, bad_arguments, sizeof bad_arguments / sizeof bad_arguments[0]);
+    refuse_each(call, call->kernel, bad_extras, sizeof bad_extras / sizeof bad_extras[0]);
+    with_second_cache(call);
+    refuse_each(call, call->two_caches, bad_caches, sizeof bad_caches / sizeof bad_caches[0]);
 }
 
 static void refuses_null_handles(void **state)
@@ -444,6 +585,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(launches_exactly_this),
         TEST(passes_given_strides),
+        TEST(passes_pages),
+        TEST(passes_two_caches),
         TEST(optional_tensors_may_be_null),
         TEST(reference_launch),
         TEST(another_current_context),

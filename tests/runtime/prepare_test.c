@@ -406,9 +406,9 @@ static void refusals_of_the_generator(void **state)
     smla_kernel_desc desc = prefill_desc();
     smla_kernel *kernel = NULL;
 
-    desc.kv_format = "v4";
+    desc.kv_format = "v32";
     assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
-    assert_error(SMLA_ERROR_UNSUPPORTED, "kv_format v4");
+    assert_error(SMLA_ERROR_UNSUPPORTED, "kv_format v32");
     desc = prefill_desc();
     desc.target = "77";
     assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_INVALID_ARGUMENT);
@@ -430,7 +430,7 @@ static void outputs_are_untouched(void **state)
     smla_context *context = (smla_context *)(uintptr_t)0xdead;
     smla_support support, before;
 
-    desc.kv_format = "v4";
+    desc.kv_format = "v32";
     assert_int_not_equal(smla_prepare(world->context, &desc, &kernel), SMLA_OK);
     assert_ptr_equal(kernel, poison);
     context_desc.flags = 4;

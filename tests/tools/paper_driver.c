@@ -54,7 +54,7 @@ static void before_the_begin(const struct smla_prefill_params *p, int64_t rows)
 static void an_input_changed(const struct smla_prefill_params *p, int64_t rows)
 {
     (void)rows;
-    *(int32_t *)(uintptr_t)p->indices ^= 1;
+    *(int32_t *)(uintptr_t)p->cache[0].indices ^= 1;
 }
 
 static void not_written(const struct smla_prefill_params *p, int64_t rows)
@@ -103,13 +103,13 @@ static rt_cu_result compute(const struct smla_prefill_params *p)
                                     .d_v = (int32_t)p->out_stride_head};
     const smla_prefill_args args = {.lse_flags = p->lse_flags,
                                     .s_q = p->s_q,
-                                    .s_kv = p->s_kv,
-                                    .topk = p->topk,
+                                    .s_kv = p->cache[0].s_kv,
+                                    .topk = p->cache[0].topk,
                                     .sm_scale = p->sm_scale,
                                     .query = p->query,
-                                    .kv = p->kv,
-                                    .indices = p->indices,
-                                    .topk_length = p->topk_length,
+                                    .kv = p->cache[0].kv,
+                                    .indices = p->cache[0].indices,
+                                    .topk_length = p->cache[0].topk_length,
                                     .attn_sink = p->attn_sink};
     launches++;
     if (p->lse == NULL || p->max_logits == NULL) /* smla-bench: only the host's part counts */

@@ -4,18 +4,31 @@
 #include <stdlib.h>
 
 #include "bf16.h"
+#include "kv_codec.h"
+
+/* A cache and the lists that select from it. */
+struct cache {
+    struct kv_view view;
+    int64_t s_kv;
+    int64_t topk;
+    const int32_t *indices;
+    int64_t indices_stride;
+    const int32_t *length;
+    int64_t length_stride;
+};
 
 /* The call with every default filled in. */
 struct problem {
     smla_prefill_args args;
+    struct cache caches[2]; /* the second has topk 0 when there is none */
     int64_t h_q;
     int64_t d_qk;
     int64_t d_v;
 };
 
-/* The valid keys of one query: rows of kv, and room for a logit each. */
+/* The valid keys of one query, as bf16 [count, d_qk], and room for a logit each. */
 struct keys {
-    const uint16_t **rows;
+    uint16_t *rows;
     double *logits;
     int64_t count;
 };
@@ -27,26 +40,64 @@ static int64_t stride_or(int64_t stride, int64_t contiguous)
 
 static struct problem fill_defaults(const smla_kernel_desc *shape, const smla_prefill_args *args)
 {
-    struct problem p = {*args, shape->h_q, shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v};
+    struct problem p = {
+        .args = *args, .h_q = shape->h_q, .d_qk = shape->d_qk, .d_v = shape->d_v == 0 ? 512 : shape->d_v};
     p.args.query_stride_head = stride_or(args->query_stride_head, p.d_qk);
     p.args.query_stride_token = stride_or(args->query_stride_token, p.args.query_stride_head * p.h_q);
-    p.args.kv_stride_token = stride_or(args->kv_stride_token, p.d_qk);
-    p.args.indices_stride_token = stride_or(args->indices_stride_token, args->topk);
-    p.args.topk_length_stride = stride_or(args->topk_length_stride, 1);
     return p;
+}
+
+/* The format of a cache: a layout, or a preset's, or bf16. */
+static bool find_layout(const char *name, const smla_kv_layout *given, int32_t d_qk, smla_kv_layout *layout)
+{
+    layout->struct_size = sizeof *layout;
+    if (given == NULL)
+        return smla_kv_layout_preset(name == NULL ? "bf16" : name, d_qk, layout) == SMLA_OK;
+    *layout = *given;
+    return true;
+}
+
+static bool find_caches(const smla_kernel_desc *shape, const smla_prefill_args *args, struct cache caches[2])
+{
+    smla_kv_layout layout;
+    if (!find_layout(shape->kv_format, shape->kv_layout, shape->d_qk, &layout))
+        return false;
+    caches[0] = (struct cache){
+        kv_view_make(&layout, args->kv, args->kv_stride_token, args->kv_page_tokens, args->kv_stride_page),
+        args->s_kv,
+        args->topk,
+        args->indices,
+        stride_or(args->indices_stride_token, args->topk),
+        args->topk_length,
+        stride_or(args->topk_length_stride, 1)};
+    if (shape->extra_kv_format == NULL && shape->extra_kv_layout == NULL)
+        return true;
+    if (!find_layout(shape->extra_kv_format, shape->extra_kv_layout, shape->d_qk, &layout))
+        return false;
+    caches[1] = (struct cache){kv_view_make(&layout, args->extra_kv, args->extra_kv_stride_token,
+                                            args->extra_kv_page_tokens, args->extra_kv_stride_page),
+                               args->extra_s_kv,
+                               args->extra_topk,
+                               args->extra_indices,
+                               stride_or(args->extra_indices_stride_token, args->extra_topk),
+                               args->extra_topk_length,
+                               stride_or(args->extra_topk_length_stride, 1)};
+    return true;
 }
 
 /* Valid: position < length, 0 <= index < s_kv. Duplicates count. */
 static void select_keys(const struct problem *p, int64_t token, struct keys *keys)
 {
-    const int32_t *list = p->args.indices + token * p->args.indices_stride_token;
-    int64_t length = p->args.topk;
-    if (p->args.topk_length != NULL && p->args.topk_length[token * p->args.topk_length_stride] < length)
-        length = p->args.topk_length[token * p->args.topk_length_stride];
     keys->count = 0;
-    for (int64_t j = 0; j < length; j++)
-        if (list[j] >= 0 && list[j] < p->args.s_kv)
-            keys->rows[keys->count++] = (const uint16_t *)p->args.kv + list[j] * p->args.kv_stride_token;
+    for (const struct cache *cache = p->caches; cache < p->caches + 2; cache++) {
+        const int32_t *list = cache->indices + token * cache->indices_stride;
+        int64_t length = cache->topk;
+        if (cache->length != NULL && cache->length[token * cache->length_stride] < length)
+            length = cache->length[token * cache->length_stride];
+        for (int64_t j = 0; j < length; j++)
+            if (list[j] >= 0 && list[j] < cache->s_kv)
+                kv_read(&cache->view, list[j], keys->rows + keys->count++ * p->d_qk);
+    }
 }
 
 /* q.k; *sum_abs receives the sum of |q k|. */
@@ -70,7 +121,7 @@ static double compute_logits(const struct problem *p, const uint16_t *query, str
     *logit_abs = 0;
     for (int64_t j = 0; j < keys->count; j++) {
         double sum_abs;
-        keys->logits[j] = scale * dot(query, keys->rows[j], p->d_qk, &sum_abs);
+        keys->logits[j] = scale * dot(query, keys->rows + j * p->d_qk, p->d_qk, &sum_abs);
         if (keys->logits[j] > max) {
             max = keys->logits[j];
             *logit_abs = fabs(scale) * sum_abs;
@@ -105,7 +156,7 @@ static void accumulate(const struct problem *p, const struct keys *keys, double 
     for (int64_t j = 0; j < keys->count; j++) {
         const double weight = max == -INFINITY ? 0 : exp(keys->logits[j] - max) / denominator;
         for (int64_t d = 0; d < p->d_v; d++) {
-            const double value = (double)bf16_to_float(keys->rows[j][d]);
+            const double value = (double)bf16_to_float(keys->rows[j * p->d_qk + d]);
             out[d] += weight * value;
             out_abs[d] += weight * fabs(value);
         }
@@ -143,21 +194,24 @@ static bool allocate(const struct problem *p, struct reference_result *result, s
 {
     const size_t rows = (size_t)(p->args.s_q * p->h_q);
     const size_t elems = rows * (size_t)p->d_v;
-    const size_t topk = (size_t)p->args.topk;
+    const size_t topk = (size_t)(p->caches[0].topk + p->caches[1].topk);
     *result = (struct reference_result){.out = calloc(elems + 1, sizeof(double)),
                                         .lse = calloc(rows + 1, sizeof(double)),
                                         .max_logits = calloc(rows + 1, sizeof(double)),
                                         .out_abs = calloc(elems + 1, sizeof(double)),
                                         .logit_abs = calloc(rows + 1, sizeof(double))};
-    *keys = (struct keys){calloc(topk + 1, sizeof *keys->rows), calloc(topk + 1, sizeof(double)), 0};
+    *keys =
+        (struct keys){calloc((topk + 1) * (size_t)p->d_qk, sizeof *keys->rows), calloc(topk + 1, sizeof(double)), 0};
     return result->out != NULL && result->lse != NULL && result->max_logits != NULL && result->out_abs != NULL &&
            result->logit_abs != NULL && keys->rows != NULL && keys->logits != NULL;
 }
 
 bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *args, struct reference_result *result)
 {
-    const struct problem p = fill_defaults(shape, args);
+    struct problem p = fill_defaults(shape, args);
     struct keys keys;
+    if (!find_caches(shape, args, p.caches))
+        return false;
     const bool ok = allocate(&p, result, &keys);
     for (int64_t token = 0; ok && token < args->s_q; token++) {
         select_keys(&p, token, &keys);

@@ -16,7 +16,8 @@ struct reference_result {
 };
 
 /* Computes what a call would. args hold host pointers; its outputs and workspace are ignored.
- * shape: h_q, d_qk, d_v (0 means 512) are read. False when memory runs out; on true the caller frees *result. */
+ * shape: h_q, d_qk, d_v (0 means 512), the formats or layouts are read. False when memory runs out or a format is
+ * unknown; on true the caller frees *result. */
 bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *args, struct reference_result *result);
 void reference_free(struct reference_result *result);
 

@@ -12,10 +12,20 @@
 #define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
+#define SMLA_CACHES 1 /* caches, by the description */
 #define SMLA_THREADS 384 /* threads, by the plan */
 #define SMLA_SOFTMAX_REGISTERS 152 /* registers, by the plan */
 #define SMLA_OUTPUT_REGISTERS 176 /* registers, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
+#define SMLA_KV_VALUE_BITS 16 /* bits, by the description */
+#define SMLA_KV_VALUE_ELEMS 512 /* elements, by the description */
+#define SMLA_KV_SCALE_TYPE 0 /* by the description */
+#define SMLA_KV_SCALE_GROUP 0 /* elements, by the description */
+#define SMLA_KV_BY_PAGE 0 /* by the description */
+#define SMLA_KV_TOKEN_BYTES 1024 /* bytes, by the description */
+#define SMLA_KV_SCALE_OFFSET_BYTES 1024 /* bytes, by the description */
+#define SMLA_KV_SCALE_BYTES 0 /* bytes, by the description */
+#define SMLA_KV_TAIL_OFFSET_BYTES 1024 /* bytes, by the description */
 #define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
 #define SMLA_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns */
 #define SMLA_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */

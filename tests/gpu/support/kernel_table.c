@@ -46,10 +46,11 @@ struct bench *kernel_table_bench(struct kernel_table *table, int kernel, char wh
         return bench;
     *bench = table->card;
     bench->prefill = bench->reference = NULL;
-    bench->h_q = kernel_heads(kernel);
-    bench->d_qk = kernel_width(kernel);
-    smla_kernel_desc desc = {
-        .struct_size = sizeof(desc), .op = SMLA_OP_PREFILL, .h_q = bench->h_q, .d_qk = bench->d_qk};
+    bench->desc = (smla_kernel_desc){.struct_size = sizeof(bench->desc),
+                                     .op = SMLA_OP_PREFILL,
+                                     .h_q = kernel_heads(kernel),
+                                     .d_qk = kernel_width(kernel)};
+    smla_kernel_desc desc = bench->desc;
     smla_status status = smla_prepare(bench->context, &desc, &bench->prefill);
     desc.op = SMLA_OP_PREFILL_REFERENCE;
     if (status == SMLA_OK && !bench->emulated) /* there the CPU reference judges */

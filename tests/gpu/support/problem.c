@@ -8,6 +8,7 @@
 
 #include "bf16.h"
 #include "compare.h"
+#include "kv_codec.h"
 #include "reference.h"
 
 enum { MOST_HEADS = 128, D_V = 512, NAN_BF16 = 0x7fff };
@@ -22,23 +23,51 @@ static int fail_smla(char why[PROBLEM_WHY], const char *function)
     return info.status == SMLA_ERROR_UNAVAILABLE ? 77 : 1;
 }
 
-static int prepare(struct bench *bench, uint32_t op, smla_kernel **out, char why[PROBLEM_WHY])
+static int prepare(struct bench *bench, const smla_kernel_desc *desc, smla_kernel **out, char why[PROBLEM_WHY])
 {
-    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = bench->h_q, .d_qk = bench->d_qk};
-    return smla_prepare(bench->context, &desc, out) == SMLA_OK ? 0 : fail_smla(why, "smla_prepare");
+    return smla_prepare(bench->context, desc, out) == SMLA_OK ? 0 : fail_smla(why, "smla_prepare");
 }
 
-static int prepare_both(struct bench *bench, int32_t h_q, int32_t d_qk, char why[PROBLEM_WHY])
+static bool same_name(const char *a, const char *b)
 {
-    if (bench->h_q == h_q && bench->d_qk == d_qk)
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_kernel(const smla_kernel_desc *a, const smla_kernel_desc *b)
+{
+    return a->h_q == b->h_q && a->d_qk == b->d_qk && same_name(a->kv_format, b->kv_format) &&
+           same_name(a->extra_kv_format, b->extra_kv_format) && a->kv_layout == b->kv_layout &&
+           a->extra_kv_layout == b->extra_kv_layout;
+}
+
+/* The reference reads bf16 whatever the kernel reads. */
+static int prepare_both(struct bench *bench, const smla_kernel_desc *desc, char why[PROBLEM_WHY])
+{
+    if (bench->prefill && same_kernel(&bench->desc, desc))
         return 0;
     smla_kernel_destroy(bench->prefill);
     smla_kernel_destroy(bench->reference);
     bench->prefill = bench->reference = NULL;
-    bench->h_q = h_q;
-    bench->d_qk = d_qk;
-    const int code = prepare(bench, SMLA_OP_PREFILL, &bench->prefill, why);
-    return code ? code : prepare(bench, SMLA_OP_PREFILL_REFERENCE, &bench->reference, why);
+    bench->desc = *desc;
+    const smla_kernel_desc reference = {
+        .struct_size = sizeof(reference), .op = SMLA_OP_PREFILL_REFERENCE, .h_q = desc->h_q, .d_qk = desc->d_qk};
+    const int code = prepare(bench, desc, &bench->prefill, why);
+    return code ? code : prepare(bench, &reference, &bench->reference, why);
+}
+
+static smla_kernel_desc describe(const struct problem_spec *spec)
+{
+    smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                             .op = SMLA_OP_PREFILL,
+                             .h_q = spec->h_q,
+                             .d_qk = spec->d_qk,
+                             .kv_format = spec->format.format,
+                             .kv_layout = spec->format.layout};
+    if (spec->has_extra) {
+        desc.extra_kv_format = spec->extra.format || spec->extra.layout ? spec->extra.format : "bf16";
+        desc.extra_kv_layout = spec->extra.layout;
+    }
+    return desc;
 }
 
 int bench_open(struct bench *bench, char why[PROBLEM_WHY])
@@ -54,8 +83,10 @@ int bench_open(struct bench *bench, char why[PROBLEM_WHY])
     int code = 0;
     if (smla_context_create(NULL, &bench->context) != SMLA_OK)
         code = fail_smla(why, "smla_context_create");
+    const struct problem_spec usual = {.h_q = 64, .d_qk = 512};
+    const smla_kernel_desc desc = describe(&usual);
     if (code == 0)
-        code = prepare_both(bench, 64, 512, why);
+        code = prepare_both(bench, &desc, why);
     if (code != 0)
         bench_close(bench);
     return code;
@@ -227,7 +258,7 @@ static void spoil_rows(const struct problem_spec *spec, uint16_t *kv, int64_t st
             kv[row * stride + 17] = values[spoiled++];
 }
 
-enum input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK };
+enum input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, EXTRA_KV, EXTRA_INDICES, EXTRA_TOPK_LENGTH };
 
 static bool upload(struct bench *bench, struct problem *problem, enum input which, const char *name, size_t size_bytes,
                    struct guarded *buffer)
@@ -235,16 +266,14 @@ static bool upload(struct bench *bench, struct problem *problem, enum input whic
     return problem->host[which] && guarded_create(bench->device, name, problem->host[which], size_bytes, buffer);
 }
 
-static bool make_lists(struct problem *problem, uint8_t *selected, uint64_t *state)
+/* spec: of the cache whose lists these are. */
+static bool make_lists(void *host[2], const struct problem_spec *spec, int64_t stride, int64_t length_stride,
+                       uint8_t *selected, uint64_t *state)
 {
-    const struct problem_spec *spec = &problem->spec;
-    const smla_prefill_args *args = &problem->args;
-    const int64_t stride = or_contiguous(args->indices_stride_token, spec->topk);
-    const int64_t length_stride = or_contiguous(args->topk_length_stride, 1);
     int32_t *lists = calloc((size_t)(spec->s_q * stride) + 1, 4);
     int32_t *lengths = spec->lengths ? calloc((size_t)(spec->s_q * length_stride) + 1, 4) : NULL;
-    problem->host[INDICES] = lists;
-    problem->host[TOPK_LENGTH] = lengths;
+    host[0] = lists;
+    host[1] = lengths;
     if (!lists || (spec->lengths && !lengths))
         return false;
     for (int64_t token = 0; token < spec->s_q; token++) {
@@ -256,25 +285,178 @@ static bool make_lists(struct problem *problem, uint8_t *selected, uint64_t *sta
     return true;
 }
 
+/* ---- Formats ---- */
+
+static smla_kv_layout layout_of(const struct problem_cache *cache, int32_t d_qk)
+{
+    smla_kv_layout layout = {.struct_size = sizeof(layout)};
+    if (cache->layout)
+        return *cache->layout;
+    smla_kv_layout_preset(cache->format ? cache->format : "bf16", d_qk, &layout);
+    return layout;
+}
+
+static struct kv_view view_of(const struct problem *problem, bool extra)
+{
+    const smla_prefill_args *args = &problem->args;
+    const smla_kv_layout layout = layout_of(extra ? &problem->spec.extra : &problem->spec.format, problem->spec.d_qk);
+    return extra ? kv_view_make(&layout, problem->host[EXTRA_KV], args->extra_kv_stride_token,
+                                args->extra_kv_page_tokens, args->extra_kv_stride_page)
+                 : kv_view_make(&layout, problem->host[KV], args->kv_stride_token, args->kv_page_tokens,
+                                args->kv_stride_page);
+}
+
+static int64_t cache_bytes(const struct kv_view *view, int64_t s_kv)
+{
+    if (view->page_tokens == 0)
+        return s_kv * view->stride_token;
+    return (s_kv + view->page_tokens - 1) / view->page_tokens * view->stride_page;
+}
+
+/* Gaps to strides, in elements of the cache. */
+static void lay_out(const struct problem_cache *cache, const smla_kv_layout *layout, int64_t *stride_token,
+                    int64_t *page_tokens, int64_t *stride_page)
+{
+    const int64_t elem_bytes = layout->value_type == SMLA_VALUE_BF16 ? 2 : 1;
+    const int64_t token_bytes = kv_token_bytes(layout) + cache->token_gap_bytes;
+    *page_tokens = cache->page_tokens;
+    if (cache->token_gap_bytes)
+        *stride_token = token_bytes / elem_bytes;
+    if (cache->page_tokens)
+        *stride_page = (cache->page_tokens * token_bytes + cache->page_gap_bytes) / elem_bytes;
+}
+
+/* float32 scales that no writer of powers of two makes. */
+static void make_scales_odd(const struct kv_view *view, int64_t slot)
+{
+    const int64_t values =
+        view->layout.value_type == SMLA_VALUE_E2M1 ? view->layout.value_elems / 2 : view->layout.value_elems;
+    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0;
+    uint8_t *scales =
+        view->base + page * view->stride_page + (slot - page * view->page_tokens) * view->stride_token + values;
+    for (int64_t i = 0; i < view->layout.value_elems / view->layout.scale_group; i++) {
+        float scale;
+        memcpy(&scale, scales + 4 * i, 4);
+        scale *= 1.0f + (float)((slot + i) % 7) * 0.1371f;
+        memcpy(scales + 4 * i, &scale, 4);
+    }
+}
+
+/* A token's bytes, whatever they mean: kv_read tells. */
+static void write_codes(const struct kv_view *view, int64_t slot)
+{
+    const smla_kv_layout *layout = &view->layout;
+    const int64_t values = layout->value_type == SMLA_VALUE_E2M1 ? layout->value_elems / 2 : layout->value_elems;
+    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0, token = slot - page * view->page_tokens;
+    const int64_t run = values + 2 * (int64_t)layout->tail_elems, scale_bytes = kv_scale_bytes(layout);
+    const bool by_page = layout->place == SMLA_PLACE_PAGE;
+    uint8_t *base = view->base + page * view->stride_page;
+    uint8_t *at = base + token * (by_page ? run : view->stride_token);
+    uint8_t *scales = by_page ? base + view->page_tokens * run + token * scale_bytes : at + values;
+    for (int64_t i = 0; i < values; i++) {
+        at[i] = (uint8_t)(slot * 3 + i);
+        if (layout->value_type == SMLA_VALUE_E4M3 && (at[i] & 0x7f) == 0x7f && slot % 8 != 7)
+            at[i] ^= 0x44;
+    }
+    for (int64_t i = 0; i < scale_bytes; i++)
+        scales[i] = (uint8_t)(slot + (slot % 3) * i);
+    for (int64_t i = 0; i < layout->tail_elems; i++) {
+        const uint16_t value = bf16_from_float((float)(slot + i) / 64);
+        memcpy((by_page ? at + values : scales + scale_bytes) + 2 * i, &value, 2);
+    }
+}
+
+/* Rows of very different size, so that a scale of the wrong token shows. What nothing selects is all ones: NaN. */
+static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_kv, const uint8_t *selected,
+                           uint64_t *state)
+{
+    static uint16_t row[576];
+    struct kv_view view = view_of(problem, extra);
+    const size_t size = (size_t)cache_bytes(&view, s_kv);
+    view.base = malloc(size + 1);
+    int spoiled = problem->spec.nan_selected ? 0 : 1;
+    if (!view.base)
+        return NULL;
+    memset(view.base, 0xff, size);
+    for (int64_t slot = 0; slot < s_kv; slot++) {
+        if (!selected[slot])
+            continue;
+        if (problem->spec.any_codes) {
+            write_codes(&view, slot);
+            continue;
+        }
+        for (int64_t d = 0; d < problem->spec.d_qk; d++)
+            row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % 9) - 5));
+        if (spoiled++ == 0)
+            row[17] = NAN_BF16;
+        kv_write(&view, slot, row);
+        if (problem->spec.odd_scales && view.layout.scale_type == SMLA_SCALE_FP32)
+            make_scales_odd(&view, slot);
+    }
+    return view.base;
+}
+
+/* The lists and the contents of the second cache. */
+static bool make_extra(struct bench *bench, struct problem *problem, uint64_t *state)
+{
+    struct problem_spec spec = problem->spec;
+    if (!spec.has_extra)
+        return true;
+    spec.s_kv = spec.extra_s_kv;
+    spec.topk = spec.extra_topk;
+    const smla_kv_layout layout = layout_of(&spec.extra, spec.d_qk);
+    smla_prefill_args *args = &problem->args;
+    args->extra_s_kv = spec.s_kv;
+    args->extra_topk = spec.topk;
+    lay_out(&spec.extra, &layout, &args->extra_kv_stride_token, &args->extra_kv_page_tokens,
+            &args->extra_kv_stride_page);
+    uint8_t *selected = calloc((size_t)spec.s_kv + 1, 1);
+    const bool listed = selected && make_lists(&problem->host[EXTRA_INDICES], &spec, spec.topk, 1, selected, state);
+    if (listed)
+        problem->host[EXTRA_KV] = fill_cache(problem, true, spec.s_kv, selected, state);
+    free(selected);
+    const struct kv_view view = view_of(problem, true);
+    return listed &&
+           upload(bench, problem, EXTRA_KV, "extra_kv", (size_t)cache_bytes(&view, spec.s_kv), &problem->extra_kv) &&
+           upload(bench, problem, EXTRA_INDICES, "extra_indices", (size_t)(spec.s_q * spec.topk) * 4,
+                  &problem->extra_indices) &&
+           (!spec.lengths || upload(bench, problem, EXTRA_TOPK_LENGTH, "extra_topk_length", (size_t)spec.s_q * 4,
+                                    &problem->extra_topk_length));
+}
+
 static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *selected)
 {
     const struct problem_spec *spec = &problem->spec;
     smla_prefill_args *args = &problem->args;
     uint64_t state = spec->seed * 1000003u + 12345;
-    if (!make_lists(problem, selected, &state))
+    if (!make_lists(&problem->host[INDICES], spec, or_contiguous(args->indices_stride_token, spec->topk),
+                    or_contiguous(args->topk_length_stride, 1), selected, &state))
         return false;
     size_t query_bytes;
     problem->host[QUERY] = fill_query(spec, args, spec->magnitude != 0 ? spec->magnitude : 1, &state, &query_bytes);
+    const bool plain = !spec->format.format && !spec->format.layout && !spec->format.page_tokens;
     const int64_t kv_stride = or_contiguous(args->kv_stride_token, spec->d_qk);
-    problem->host[KV] = fill_rows(spec->s_kv, kv_stride, spec->d_qk, 1, selected, &state);
-    if (problem->host[KV])
-        spoil_rows(spec, problem->host[KV], kv_stride, selected);
+    size_t kv_bytes = (size_t)(spec->s_kv * kv_stride) * 2;
+    if (plain) {
+        problem->host[KV] = fill_rows(spec->s_kv, kv_stride, spec->d_qk, 1, selected, &state);
+        if (problem->host[KV])
+            spoil_rows(spec, problem->host[KV], kv_stride, selected);
+    } else {
+        const smla_kv_layout layout = layout_of(&spec->format, spec->d_qk);
+        args->kv_stride_token = 0;
+        lay_out(&spec->format, &layout, &args->kv_stride_token, &args->kv_page_tokens, &args->kv_stride_page);
+        problem->host[KV] = fill_cache(problem, false, spec->s_kv, selected, &state);
+        const struct kv_view view = view_of(problem, false);
+        kv_bytes = (size_t)cache_bytes(&view, spec->s_kv);
+    }
+    if (!make_extra(bench, problem, &state))
+        return false;
     if (spec->sink || spec->nan_sink)
         problem->host[ATTN_SINK] = make_sink(spec, &state);
     const size_t list_bytes = (size_t)(spec->s_q * or_contiguous(args->indices_stride_token, spec->topk)) * 4;
     const size_t length_bytes = (size_t)(spec->s_q * or_contiguous(args->topk_length_stride, 1)) * 4;
     return upload(bench, problem, QUERY, "query", query_bytes, &problem->query) &&
-           upload(bench, problem, KV, "kv", (size_t)(spec->s_kv * kv_stride) * 2, &problem->kv) &&
+           upload(bench, problem, KV, "kv", kv_bytes, &problem->kv) &&
            upload(bench, problem, INDICES, "indices", list_bytes, &problem->indices) &&
            (!spec->lengths ||
             upload(bench, problem, TOPK_LENGTH, "topk_length", length_bytes, &problem->topk_length)) &&
@@ -307,7 +489,8 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
     if (out->spec.d_qk == 0)
         out->spec.d_qk = 512;
     spec = &out->spec;
-    if (prepare_both(bench, spec->h_q, spec->d_qk, why) != 0)
+    const smla_kernel_desc desc = describe(spec);
+    if (prepare_both(bench, &desc, why) != 0)
         return false;
     out->args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),
                                     .lse_flags = spec->lse_flags,
@@ -329,6 +512,9 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
     out->args.kv = guarded_data(&out->kv);
     out->args.indices = guarded_data(&out->indices);
     out->args.topk_length = guarded_data(&out->topk_length);
+    out->args.extra_kv = guarded_data(&out->extra_kv);
+    out->args.extra_indices = guarded_data(&out->extra_indices);
+    out->args.extra_topk_length = guarded_data(&out->extra_topk_length);
     out->args.attn_sink = guarded_data(&out->attn_sink);
     out->args.out = guarded_data(&out->out);
     out->args.lse = guarded_data(&out->lse);
@@ -338,8 +524,17 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
 
 void problem_free(struct bench *bench, struct problem *problem)
 {
-    struct guarded *const buffers[] = {&problem->query,     &problem->kv,  &problem->indices, &problem->topk_length,
-                                       &problem->attn_sink, &problem->out, &problem->lse,     &problem->max_logits};
+    struct guarded *const buffers[] = {&problem->query,
+                                       &problem->kv,
+                                       &problem->indices,
+                                       &problem->topk_length,
+                                       &problem->attn_sink,
+                                       &problem->out,
+                                       &problem->lse,
+                                       &problem->max_logits,
+                                       &problem->extra_kv,
+                                       &problem->extra_indices,
+                                       &problem->extra_topk_length};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         if (buffers[i]->base)
             guarded_destroy(bench->device, buffers[i]);
@@ -393,10 +588,75 @@ static bool download_expected(struct device *device, void *memory, size_t count,
     return *host && device_download(device, *host, memory, count * 4);
 }
 
-static bool run_reference(struct bench *bench, const struct problem *problem, struct expected *expected)
+/* The same keys as bf16 rows of one cache with one list a query: what the reference kernel reads. */
+struct flat {
+    uint16_t *kv;
+    int32_t *indices;
+    void *device_kv, *device_indices;
+};
+
+static void flatten_list(const struct problem *problem, bool extra, int64_t token, int32_t base, int32_t *list)
+{
+    const smla_prefill_args *args = &problem->args;
+    const int64_t topk = extra ? args->extra_topk : args->topk, s_kv = extra ? args->extra_s_kv : args->s_kv;
+    const int64_t stride = extra ? topk : or_contiguous(args->indices_stride_token, topk);
+    const int64_t length_stride = extra ? 1 : or_contiguous(args->topk_length_stride, 1);
+    const int32_t *from = (const int32_t *)problem->host[extra ? EXTRA_INDICES : INDICES] + token * stride;
+    const int32_t *lengths = problem->host[extra ? EXTRA_TOPK_LENGTH : TOPK_LENGTH];
+    const int64_t length = lengths ? lengths[token * length_stride] : topk;
+    for (int64_t j = 0; j < topk; j++)
+        list[j] = j < length && from[j] >= 0 && from[j] < s_kv ? from[j] + base : -1;
+}
+
+static bool flatten(struct bench *bench, const struct problem *problem, struct flat *flat, smla_prefill_args *args)
+{
+    const smla_prefill_args *from = &problem->args;
+    const int64_t rows = from->s_kv + from->extra_s_kv, topk = from->topk + from->extra_topk, d = problem->spec.d_qk;
+    const struct kv_view first = view_of(problem, false), second = view_of(problem, true);
+    flat->kv = malloc((size_t)(rows * d) * 2 + 1);
+    flat->indices = malloc((size_t)(from->s_q * topk) * 4 + 1);
+    if (!flat->kv || !flat->indices)
+        return false;
+    for (int64_t row = 0; row < rows; row++)
+        kv_read(row < from->s_kv ? &first : &second, row < from->s_kv ? row : row - from->s_kv, flat->kv + row * d);
+    for (int64_t token = 0; token < from->s_q; token++) {
+        flatten_list(problem, false, token, 0, flat->indices + token * topk);
+        flatten_list(problem, true, token, (int32_t)from->s_kv, flat->indices + token * topk + from->topk);
+    }
+    *args = (smla_prefill_args){.struct_size = sizeof(*args),
+                                .lse_flags = from->lse_flags,
+                                .s_q = from->s_q,
+                                .s_kv = rows,
+                                .topk = topk,
+                                .sm_scale = from->sm_scale,
+                                .query = from->query,
+                                .query_stride_token = from->query_stride_token,
+                                .query_stride_head = from->query_stride_head,
+                                .attn_sink = from->attn_sink};
+    const size_t kv_bytes = (size_t)(rows * d) * 2, list_bytes = (size_t)(from->s_q * topk) * 4;
+    const bool fine = device_alloc(bench->device, kv_bytes + 16, &flat->device_kv) &&
+                      device_alloc(bench->device, list_bytes + 16, &flat->device_indices) &&
+                      device_upload(bench->device, flat->device_kv, flat->kv, kv_bytes) &&
+                      device_upload(bench->device, flat->device_indices, flat->indices, list_bytes);
+    args->kv = flat->device_kv;
+    args->indices = flat->device_indices;
+    return fine;
+}
+
+static void flat_free(struct bench *bench, struct flat *flat)
+{
+    free(flat->kv);
+    free(flat->indices);
+    if (flat->device_kv)
+        device_free(bench->device, flat->device_kv);
+    if (flat->device_indices)
+        device_free(bench->device, flat->device_indices);
+}
+
+static bool run_reference_on(struct bench *bench, const struct problem *problem, smla_prefill_args args,
+                             struct expected *expected)
 {
     struct device *device = bench->device;
-    smla_prefill_args args = problem->args;
     const size_t rows = (size_t)(args.s_q * problem->spec.h_q), elems = rows * D_V;
     void *memory[5] = {0};
     bool fine = true;
@@ -421,6 +681,18 @@ static bool run_reference(struct bench *bench, const struct problem *problem, st
     return fine;
 }
 
+static bool run_reference(struct bench *bench, const struct problem *problem, struct expected *expected)
+{
+    const struct problem_spec *spec = &problem->spec;
+    struct flat flat = {0};
+    smla_prefill_args args;
+    if (!spec->format.format && !spec->format.layout && !spec->format.page_tokens && !spec->has_extra)
+        return run_reference_on(bench, problem, problem->args, expected);
+    const bool fine = flatten(bench, problem, &flat, &args) && run_reference_on(bench, problem, args, expected);
+    flat_free(bench, &flat);
+    return fine;
+}
+
 static float *narrow(const double *from, size_t count)
 {
     float *to = malloc(count * sizeof(*to) + 1);
@@ -433,8 +705,7 @@ static float *narrow(const double *from, size_t count)
  * would take it minutes. */
 static bool run_cpu_reference(const struct problem *problem, struct expected *expected)
 {
-    const smla_kernel_desc shape = {
-        .struct_size = sizeof(shape), .op = SMLA_OP_PREFILL, .h_q = problem->spec.h_q, .d_qk = problem->spec.d_qk};
+    const smla_kernel_desc shape = describe(&problem->spec);
     struct reference_result result;
     if (!reference_prefill(&shape, &problem->args, &result))
         return false;
@@ -512,9 +783,17 @@ static void compare_token(const struct problem *problem, const struct expected *
 
 static bool check_surroundings(struct bench *bench, const struct problem *problem, char why[PROBLEM_WHY])
 {
-    const struct guarded *const buffers[] = {&problem->query,       &problem->kv,        &problem->indices,
-                                             &problem->topk_length, &problem->attn_sink, &problem->out,
-                                             &problem->lse,         &problem->max_logits};
+    const struct guarded *const buffers[] = {&problem->query,
+                                             &problem->kv,
+                                             &problem->indices,
+                                             &problem->topk_length,
+                                             &problem->attn_sink,
+                                             &problem->out,
+                                             &problem->lse,
+                                             &problem->max_logits,
+                                             &problem->extra_kv,
+                                             &problem->extra_indices,
+                                             &problem->extra_topk_length};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
         char text[GUARDED_WHY];
         if (buffers[i]->base && guarded_check(bench->device, buffers[i], text) != GUARDED_INTACT) {

@@ -12,6 +12,15 @@ enum { PROBLEM_WHY = 1024 };
 
 enum problem_lengths { LENGTHS_NONE, LENGTHS_RANDOM, LENGTHS_WILD /* outside [0, topk] too */ };
 
+/* The format of a cache and how it lies. */
+struct problem_cache {
+    const char *format;           /* a preset; NULL: layout, or bf16 */
+    const smla_kv_layout *layout; /* NULL: format */
+    int64_t page_tokens;          /* 0: no pages */
+    int64_t page_gap_bytes;       /* behind a page */
+    int64_t token_gap_bytes;      /* behind a token; 0 in a format placed by page */
+};
+
 /* What a problem is about. Zero is the plain thing. */
 struct problem_spec {
     const char *name;
@@ -33,23 +42,30 @@ struct problem_spec {
     float magnitude;       /* of query elements; 0: 1 */
     uint32_t lse_flags;
     uint32_t seed;
+    struct problem_cache format; /* of kv; zero: bf16 rows */
+    struct problem_cache extra;  /* of a second cache, where has_extra */
+    int64_t extra_s_kv, extra_topk;
+    bool has_extra;
+    bool any_codes;  /* every byte of a quantised cache takes every value; e4m3 NaN in one token of 8 */
+    bool odd_scales; /* float32 scales that are no powers of two */
 };
 
 struct problem {
     struct problem_spec spec;
     smla_prefill_args args; /* device pointers */
     struct guarded query, kv, indices, topk_length, attn_sink, out, lse, max_logits;
-    void *host[5]; /* contents of the inputs */
+    struct guarded extra_kv, extra_indices, extra_topk_length;
+    void *host[8]; /* contents of the inputs */
 };
 
-/* The card, the library and both kernels, for the shape of the problem that was made last. */
+/* The card, the library and both kernels, for the description of the problem that was made last. */
 struct bench {
     struct device *device;
     smla_context *context;
     smla_kernel *prefill;
     smla_kernel *reference;
-    int32_t h_q, d_qk; /* of the kernels */
-    bool emulated;     /* no card but the emulated device: problems are cut to size, the CPU reference judges */
+    smla_kernel_desc desc; /* of prefill */
+    bool emulated;         /* no card but the emulated device: problems are cut to size, the CPU reference judges */
 };
 
 /* Opens the card. 0; 77 when there is none (why[] tells); 1 after a fault. */

@@ -458,8 +458,8 @@ static void set_pointers(struct random_call *call)
 static void begin(const struct bench *bench, struct random_call *call)
 {
     call->problem.spec = (struct problem_spec){.name = "random",
-                                               .h_q = bench->h_q,
-                                               .d_qk = bench->d_qk,
+                                               .h_q = bench->desc.h_q,
+                                               .d_qk = bench->desc.d_qk,
                                                .s_q = call->choices.s_q,
                                                .s_kv = call->choices.s_kv,
                                                .topk = call->choices.topk,

@@ -1,0 +1,266 @@
+/* Reads a half of the columns of a block's keys from a cache of any format, turns them into bf16 and writes them into a
+ * key slot of shared memory: tiles of 64 keys by 64 columns (sm90_tile.cuh), zeros where the entry is invalid.
+ *
+ *   key[d] = bf16(float32(value[d] * scale[d / group]))      d < VALUE_ELEMS; the tail behind them is bf16 already
+ *
+ * In two steps, because the slot may still be in use: fetch_half brings quantised values and scales into registers,
+ * write_half converts and stores them, and copies what is bf16. A thread has two keys of the block, which it shares
+ * with three neighbours: each of the four has every fourth 16 bytes ("a piece") of them. */
+#ifndef SMLA_SM90_DEQUANTISE_CUH
+#define SMLA_SM90_DEQUANTISE_CUH
+
+#include "key_format.cuh"
+#include "prefill_work.cuh"
+#include "ptx_sm90.cuh"
+#include "sm90_gather.cuh"
+#include "sm90_tile.cuh"
+
+static constexpr int MOST_PIECES = 4;      /* of a key half's 16 that a thread has */
+static constexpr int MOST_SCALE_WORDS = 4; /* of a key half */
+
+/* What follows from a format, for a half of V's columns. */
+template <class format> struct half_of {
+    static constexpr bool QUANTISED = format::VALUE_BITS < 16;
+    static constexpr int VALUES = 128 / format::VALUE_BITS;                    /* of a piece */
+    static constexpr int CHUNKS = VALUES / CHUNK_ELEMS;                        /* that a piece becomes */
+    static constexpr int PIECES = QUANTISED ? OUTPUT_COLUMNS / VALUES / 4 : 0; /* that a thread has of a key */
+    static constexpr int FIRST_TAIL_TILE = QUANTISED ? format::VALUE_ELEMS / TILE_COLUMNS : 0;
+    static constexpr int SCALES =
+        QUANTISED && format::SCALE_GROUP < VALUES ? VALUES / format::SCALE_GROUP : 1; /* of a piece */
+    static constexpr int SCALE_SIZE = format::SCALE_TYPE == SCALE_FP32 ? 4 : 1;
+    static constexpr int GROUP = QUANTISED ? format::SCALE_GROUP : OUTPUT_COLUMNS;
+    static constexpr int RUN_BYTES = (GROUP < OUTPUT_COLUMNS ? OUTPUT_COLUMNS / GROUP : 1) * SCALE_SIZE; /* scales */
+    static constexpr bool RUN_IN_WORDS = RUN_BYTES % 4 == 0 && format::SCALE_BYTES % 4 == 0;
+    static_assert(PIECES <= MOST_PIECES && RUN_BYTES <= 4 * MOST_SCALE_WORDS, "fits into raw_keys");
+    static_assert(format::VALUE_ELEMS % TILE_COLUMNS == 0 && (!QUANTISED || format::VALUE_ELEMS <= SMLA_D_V),
+                  "a tile is quantised or not; columns that are not of V are not");
+};
+
+/* A thread's two keys, as they come from memory. */
+struct raw_keys {
+    u64 values[2]; /* addresses, 0: an invalid entry */
+    uint4 piece[2][MOST_PIECES];
+    u32 scales[2][MOST_SCALE_WORDS];
+};
+
+/* ---- Fetch ---- */
+
+/* Values of a half: fewer in the second where a tail begins. */
+template <class format> __device__ __forceinline__ int half_values(int half)
+{
+    return max(0, min(OUTPUT_COLUMNS, format::VALUE_ELEMS - half * OUTPUT_COLUMNS));
+}
+
+template <class format>
+__device__ __forceinline__ void fetch_scales(u64 scales, int half, u32 (&words)[MOST_SCALE_WORDS])
+{
+    using parts = half_of<format>;
+    int first = half * OUTPUT_COLUMNS / parts::GROUP * parts::SCALE_SIZE;
+    int count = (half_values<format>(half) + parts::GROUP - 1) / parts::GROUP * parts::SCALE_SIZE;
+    if (parts::RUN_IN_WORDS) {
+#pragma unroll
+        for (int i = 0; i < parts::RUN_BYTES / 4; i++)
+            words[i] = 4 * i < count ? ((const u32 *)(scales + first))[i] : 0;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < parts::RUN_BYTES; i++)
+        words[i / 4] = (i % 4 ? words[i / 4] : 0) | (i < count ? ((const u8 *)(scales + first))[i] : 0) << i % 4 * 8;
+}
+
+template <class format> __device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
+{
+    using parts = half_of<format>;
+    const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
+    int pieces = half_values<format>(half) / parts::VALUES, mine = threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        key_source from = find_key<format>(cache, load_index(w, block, my_rows().low + 8 * k));
+        raw.values[k] = from.values;
+#pragma unroll
+        for (int i = 0; i < parts::PIECES; i++) {
+            raw.piece[k][i] = {0, 0, 0, 0};
+            if (from.values && 4 * i + mine < pieces)
+                raw.piece[k][i] =
+                    load_global_16(from.values + half * OUTPUT_COLUMNS * format::VALUE_BITS / 8 + (4 * i + mine) * 16);
+        }
+#pragma unroll
+        for (int i = 0; i < MOST_SCALE_WORDS; i++)
+            raw.scales[k][i] = 0;
+        if (parts::QUANTISED && from.values)
+            fetch_scales<format>(from.scales, half, raw.scales[k]);
+    }
+}
+
+/* ---- Convert ---- */
+
+/* Scale bits of part `part` of piece 4 i + mine: known but for `mine`, so that no register is indexed. */
+template <class format> __device__ __forceinline__ u32 scale_bits(const u32 (&words)[MOST_SCALE_WORDS], int i, int part)
+{
+    using parts = half_of<format>;
+    constexpr int FOUR_PIECES = 4 * parts::VALUES; /* values of the four threads' pieces */
+    constexpr int PER_WORD = 4 / parts::SCALE_SIZE;
+    int first = i * FOUR_PIECES / parts::GROUP;
+    int mine = parts::GROUP >= FOUR_PIECES ? 0 : threadIdx.x % 4 * parts::VALUES / parts::GROUP + part;
+    u32 word = words[first / PER_WORD];
+#pragma unroll
+    for (int other = first / PER_WORD + 1; other < MOST_SCALE_WORDS; other++)
+        if (other * PER_WORD < (i + 1) * FOUR_PIECES / parts::GROUP)
+            word = first + mine >= other * PER_WORD ? words[other] : word;
+    return PER_WORD == 1 ? word : word >> (first + mine) % PER_WORD * 8 & 0xff;
+}
+
+/* A scale of one byte as two equal bf16, exactly.
+ * ue8m0: 2^(e - 127), a denormal for 0; 255 is NaN. OCP Microscaling Formats 1.0, 5.4.1. */
+template <class format> __device__ __forceinline__ u32 scale_pair(u32 bits)
+{
+    if (format::SCALE_TYPE == SCALE_UE8M0)
+        return (bits == 0 ? 0x0040 : bits == 255 ? 0x7fc0 : bits << 7) * 0x10001;
+    float scale = cvt_f32_f16((u16)cvt_f16x2_e4m3x2((u16)bits));
+    return pack_bf16(scale, scale);
+}
+
+/* Two e4m3, bytes 2 j and 2 j + 1 of a word, as bf16, exactly but for NaN. Their exponents and mantissas in bf16's
+ * places are the values times 2^(7 - 127), subnormals too. */
+__device__ __forceinline__ u32 bf16_of_e4m3(u32 word, int j)
+{
+    u32 upper = __byte_perm(word, 0, j == 0 ? 0x1404 : 0x3424);
+    return mul_bf16x2((upper >> 4 & 0x07f007f0) | (upper & 0x80008000), 0x7b807b80); /* 2^120 */
+}
+
+/* A NaN's 0x80 in each byte of a word that is S.1111.111. */
+__device__ __forceinline__ u32 nan_of_e4m3(u32 word)
+{
+    return (word & 0x7f7f7f7f) + 0x01010101 & 0x80808080;
+}
+
+/* Eight e2m1 of a word as bf16, exactly; in the same way, times 2^(1 - 127). */
+__device__ __forceinline__ void bf16_of_e2m1(u32 word, u32 (&pair)[4])
+{
+    u32 apart[4]; /* elements j and j + 4 */
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        u32 nibbles = word >> 4 * j;
+        apart[j] = mul_bf16x2((nibbles & 0x00070007) << 6 | (nibbles & 0x00080008) << 12, 0x7e807e80); /* 2^126 */
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        pair[j] = __byte_perm(apart[2 * j], apart[2 * j + 1], 0x5410);
+        pair[j + 2] = __byte_perm(apart[2 * j], apart[2 * j + 1], 0x7632);
+    }
+}
+
+/* Two bf16 times a scale, rounded to float32 and to bf16. For a scale of few bits one rounding is the same. */
+template <class format> __device__ __forceinline__ u32 scaled(u32 pair, u32 scale)
+{
+    if (format::SCALE_TYPE != SCALE_FP32)
+        return mul_bf16x2(pair, scale);
+    return pack_bf16(__uint_as_float(pair << 16) * __uint_as_float(scale),
+                     __uint_as_float(pair & 0xffff0000) * __uint_as_float(scale));
+}
+
+/* Chunk `chunk` of what a piece becomes: eight values. scale: of scale_pair, or float32. */
+template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 &piece, int chunk, u32 scale)
+{
+    const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
+    u32 pair[4];
+    if (format::VALUE_BITS == 4) {
+        bf16_of_e2m1(words[chunk], pair);
+    } else {
+        u32 low = words[2 * chunk % 4], high = words[2 * chunk % 4 + 1];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            pair[j] = bf16_of_e4m3(low, j);
+            pair[j + 2] = bf16_of_e4m3(high, j);
+        }
+        if (nan_of_e4m3(low) | nan_of_e4m3(high)) {
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                u32 a = __byte_perm(nan_of_e4m3(low), 0, j == 0 ? 0x1404 : 0x3424);
+                u32 b = __byte_perm(nan_of_e4m3(high), 0, j == 0 ? 0x1404 : 0x3424);
+                pair[j] |= a - (a >> 9); /* 0x7fc0 */
+                pair[j + 2] |= b - (b >> 9);
+            }
+        }
+    }
+    return {scaled<format>(pair[0], scale), scaled<format>(pair[1], scale), scaled<format>(pair[2], scale),
+            scaled<format>(pair[3], scale)};
+}
+
+/* ---- Write ---- */
+
+/* Copies a thread's share of a tile that is bf16 in the cache: chunks mine and mine + 4. */
+__device__ __forceinline__ void copy_tile(u32 tile, int key, u64 source, bool there, const void *harmless)
+{
+    int mine = threadIdx.x % 4;
+#pragma unroll
+    for (int chunk = mine; chunk < mine + 8; chunk += 4)
+        cp_async_16(tile + swizzled(key, chunk), there ? (const void *)(source + chunk * 16) : harmless,
+                    there ? 16 : 0);
+}
+
+/* key_full: mbarrier at which each thread arrives twice: when its stores, and when its copies are written. */
+template <class format>
+__device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full,
+                                           const raw_keys &raw)
+{
+    using parts = half_of<format>;
+    int pieces = half_values<format>(half) / parts::VALUES, mine = threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        int row = my_rows().low + 8 * k;
+        u32 tiles = shared_address(key[half * HALF_TILES]);
+        bool there = raw.values[k] != 0;
+        u64 tail = raw.values[k] + (parts::QUANTISED ? format::TAIL_OFFSET : 0);
+#pragma unroll
+        for (int tile = 0; tile < HALF_TILES; tile++) {
+            int column_tile = half * HALF_TILES + tile - parts::FIRST_TAIL_TILE;
+            if (column_tile >= 0)
+                copy_tile(tiles + tile * TILE_BYTES, row, tail + column_tile * ROW_BYTES, there, w.params.query);
+        }
+        if (REST_TILES > 0 && row / 32 == half)
+            copy_tile(shared_address(key[V_TILES]), row, tail + (V_TILES - parts::FIRST_TAIL_TILE) * ROW_BYTES, there,
+                      w.params.query);
+#pragma unroll
+        for (int i = 0; i < parts::PIECES; i++) {
+            int piece = 4 * i + mine;
+            if (piece >= pieces)
+                continue;
+            u32 scale = 0;
+#pragma unroll
+            for (int c = 0; c < parts::CHUNKS; c++) {
+                if (c * parts::SCALES % parts::CHUNKS == 0) {
+                    scale = scale_bits<format>(raw.scales[k], i, c * parts::SCALES / parts::CHUNKS);
+                    scale = format::SCALE_TYPE == SCALE_FP32 ? scale : scale_pair<format>(scale);
+                }
+                int chunk = piece * parts::CHUNKS + c;
+                store_shared_16(tiles + chunk / 8 * TILE_BYTES + swizzled(row, chunk % 8),
+                                make_chunk<format>(raw.piece[k][i], c, scale));
+            }
+        }
+    }
+    cp_async_mbarrier_arrive(shared_address(key_full));
+    fence_proxy_async();
+    mbarrier_arrive(shared_address(key_full));
+}
+
+/* ---- Either cache ---- */
+
+__device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
+{
+    if (cache_of(w, block) == 0)
+        fetch_half<first_format>(w, block, half, raw);
+    else
+        fetch_half<second_format>(w, block, half, raw);
+}
+
+__device__ __forceinline__ void write_half(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
+                                           u64 *key_full, const raw_keys &raw)
+{
+    if (cache_of(w, block) == 0)
+        write_half<first_format>(w, half, key, key_full, raw);
+    else
+        write_half<second_format>(w, half, key, key_full, raw);
+}
+
+#endif
