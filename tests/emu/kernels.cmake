@@ -9,12 +9,22 @@ foreach(name kernels mutation)
 endforeach()
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
-foreach(program prefill formats combine)
-  if(TARGET gpu-${program})
-    foreach(schedule eager random) # the others: emu.kernels
-      add_test(NAME emu.gpu_${program}_${schedule} COMMAND gpu-${program})
-      set_tests_properties(emu.gpu_${program}_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
-        "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
+# The other schedules: emu.kernels.
+if(TARGET gpu-prefill)
+  set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off")
+  foreach(schedule eager random)
+    foreach(name prefill formats combine property bug_reports)
+      add_test(NAME emu.gpu_${name}_${schedule} COMMAND gpu-${name})
+      set_tests_properties(emu.gpu_${name}_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+        "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
     endforeach()
-  endif()
-endforeach()
+  endforeach()
+  # What compute-sanitizer must find in them on a card, the emulated device finds too.
+  foreach(fault IN ITEMS "race=race in smla_sm90_prefill" "memory=out-of-bounds in smla_sm90_prefill"
+      "init=uninitialised-read in smla_sm90_prefill" "sync=divergent in smla_sm90_prefill")
+    string(REGEX MATCH "^([a-z]+)=(.*)$" fault "${fault}")
+    add_test(NAME emu.gpu_planted_${CMAKE_MATCH_1} COMMAND gpu-planted_${CMAKE_MATCH_1})
+    set_tests_properties(emu.gpu_planted_${CMAKE_MATCH_1} PROPERTIES
+      PASS_REGULAR_EXPRESSION "${CMAKE_MATCH_2}" ENVIRONMENT "${emulated};SMLA_EMU_REPORT=-")
+  endforeach()
+endif()

@@ -1,7 +1,8 @@
 /* sm_90 prefill on a card against the float64 kernel, or on the emulated device against the CPU reference: shapes,
  * lists and values that others get wrong, and the ways a call may be made.
  *
- *   gpu-prefill [first-port]    first-port: only the seven cases of the operator's first port, each once
+ *   gpu-prefill [first-port [QUERIES]]    first-port: only the seven cases of the operator's first port, each once and
+ *                                         with at most so many queries, for checkers that take their time
  *
  * Exit 0 all passed, 1 something failed, 2 a wrong argument, 77 there is no card. */
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "problem.h"
 
 static int passed, failed;
@@ -338,7 +340,7 @@ static void test_batch_invariance(struct bench *bench)
         fine = smla_prefill(bench->prefill, &one, NULL) == SMLA_OK;
     }
     fine = fine && device_synchronize(bench->device) && same_bits(&way, why);
-    report("batch invariance", fine, why);
+    report("N1 batch invariance", fine, why);
     way_free(&way);
 }
 
@@ -359,11 +361,11 @@ static void test_ways(struct bench *bench)
 
 int main(int argc, char **argv)
 {
-    const bool first_port_only = argc == 2 && strcmp(argv[1], "first-port") == 0;
-    if (argc > 1 && !first_port_only) {
-        fprintf(stderr, "gpu-prefill takes no argument, or first-port\n");
-        return 2;
-    }
+    const bool first_port_only = argc > 1 && strcmp(argv[1], "first-port") == 0;
+    int64_t most_queries = INT32_MAX;
+    cli_start("gpu-prefill", argc, argv);
+    if (argc > 1 + first_port_only && !(argc == 3 && first_port_only && cli_int(argv[2], 1, INT32_MAX, &most_queries)))
+        return cli_fail(CLI_USAGE, "it takes no argument, or first-port, or first-port and a number of queries");
     struct bench bench;
     char why[PROBLEM_WHY];
     const int opened = bench_open(&bench, why);
@@ -372,8 +374,11 @@ int main(int argc, char **argv)
         return opened;
     }
     const int repeats = first_port_only ? 0 : bench.emulated ? 1 : 3;
-    for (size_t i = 0; i < sizeof(first_port) / sizeof(first_port[0]); i++)
-        test_values(&bench, &first_port[i], repeats);
+    for (size_t i = 0; i < sizeof(first_port) / sizeof(first_port[0]); i++) {
+        struct problem_spec spec = first_port[i];
+        spec.s_q = spec.s_q < most_queries ? spec.s_q : most_queries;
+        test_values(&bench, &spec, repeats);
+    }
     if (!first_port_only) {
         for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
             test_values(&bench, &specs[i], repeats);

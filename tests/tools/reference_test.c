@@ -274,6 +274,20 @@ static void logits_of_minus_infinity(void **state)
     set_length(small, 1);
     run(small);
     expect_empty(small, INFINITY);
+    small->kv[0 * D_QK] = 0xff80; /* in V's first column: 0 times infinity */
+    run(small);
+    assert_true(isnan(small->result.out[0]) && small->result.out[1] == 0 && small->result.lse[0] == INFINITY);
+}
+
+/* Nothing is left of the other keys, and no sink hides it. */
+static void logits_of_infinity(void **state)
+{
+    struct small *small = *state;
+    small->kv[0 * D_QK + 2] = 0x7f80; /* inf, times 2 */
+    set_sink(small, -INFINITY);
+    small->args.lse_flags = SMLA_LSE_WITH_SINK;
+    run(small);
+    assert_true(isnan(small->result.lse[0]) && small->result.max_logits[0] == INFINITY);
 }
 
 static void figures_for_the_bounds(void **state)
@@ -434,6 +448,7 @@ int main(void)
         SMALL(lse_options),
         SMALL(nan_spreads_over_its_row_alone),
         SMALL(logits_of_minus_infinity),
+        SMALL(logits_of_infinity),
         SMALL(figures_for_the_bounds),
         cmocka_unit_test(strides),
         cmocka_unit_test(shipped_case),

@@ -138,6 +138,8 @@ static double finish_lse(uint32_t flags, bool has_sink, double lse, double sink)
 {
     const bool with_sink = (flags & SMLA_LSE_WITH_SINK) != 0 && has_sink;
     const bool empty = lse == -INFINITY;
+    if (isnan(lse)) /* a logit of +inf; fmax would drop it */
+        return lse;
     if (with_sink)
         lse = empty || isinf(sink) ? fmax(lse, sink) : fmax(lse, sink) + log1p(exp(-fabs(sink - lse)));
     else if (empty)
@@ -145,14 +147,14 @@ static double finish_lse(uint32_t flags, bool has_sink, double lse, double sink)
     return (flags & SMLA_LSE_BASE_2) != 0 ? lse / log(2.0) : lse;
 }
 
-/* out = sum of p v; nothing is added for a row without weight, so it stays 0. */
+/* out = sum of p v. A weight of 0 is a factor too: 0 for a finite value, NaN for an infinite one. */
 static void accumulate(const struct problem *p, const struct keys *keys, double max, double denominator, double *out,
                        double *out_abs)
 {
     for (int64_t d = 0; d < p->d_v; d++)
         out[d] = out_abs[d] = 0;
     for (int64_t j = 0; j < keys->count; j++) {
-        const double weight = exp(keys->logits[j] - max) / denominator;
+        const double weight = max == -INFINITY ? 0 : exp(keys->logits[j] - max) / denominator;
         for (int64_t d = 0; d < p->d_v; d++) {
             const double value = (double)bf16_to_float(keys->rows[j * p->d_qk + d]);
             out[d] += weight * value;
@@ -180,6 +182,7 @@ static void attend(const struct problem *p, int64_t row, const uint16_t *query, 
             out[d] = result->out_abs[row * p->d_v + d] = NAN;
         result->lse[row] = NAN;
     } else if (sum == 0) {
+        accumulate(p, keys, max, 1, out, result->out_abs + row * p->d_v);
         result->lse[row] = finish_lse(p->args.lse_flags, has_sink, -INFINITY, sink);
     } else {
         accumulate(p, keys, max, sum + exp(sink - max), out, result->out_abs + row * p->d_v);
