@@ -4,40 +4,9 @@
  * softmax, two multiply P by V, each for half of the output columns, and gather the same half of every key
  * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). */
 #include <stdio.h>
-#include <string.h>
 
-#include "plan.h"
+#include "plan_add.h"
 #include "prefill_params.h"
-
-enum {
-    TILE_COLUMNS = 64, /* bf16 columns of a 128-byte swizzled line */
-    BF16_BYTES = 2,
-    WARPGROUP_THREADS = 128
-};
-
-static void add_number(struct gen_plan *plan, const char *name, int32_t value, const char *unit,
-                       enum gen_decider decided_by, const char *reason)
-{
-    plan->numbers[plan->number_count++] = (struct gen_number){name, value, unit, decided_by, reason};
-}
-
-static int32_t number(const struct gen_plan *plan, const char *name)
-{
-    for (int32_t i = 0; i < plan->number_count; i++)
-        if (strcmp(plan->numbers[i].name, name) == 0)
-            return plan->numbers[i].value;
-    return 0;
-}
-
-static void add_region(struct gen_plan *plan, const char *name, int32_t size_bytes, const char *holds)
-{
-    int32_t offset = 0;
-    if (plan->region_count) {
-        const struct gen_region *last = &plan->regions[plan->region_count - 1];
-        offset = last->offset_bytes + last->size_bytes;
-    }
-    plan->regions[plan->region_count++] = (struct gen_region){name, offset, size_bytes, holds};
-}
 
 static smla_status check_shape(const struct gen_spec *spec, struct gen_refusal *refusal)
 {
@@ -92,8 +61,7 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
 
 static smla_status add_variant(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
 {
-    const struct gen_region *last = &plan->regions[plan->region_count - 1];
-    int32_t shared_bytes = last->offset_bytes + last->size_bytes;
+    int32_t shared_bytes = regions_end(plan);
     if (shared_bytes > spec->target->shared_bytes)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "d_qk %d needs %d bytes of shared memory, %s has %d",
                           spec->d_qk, shared_bytes, spec->target->name, spec->target->shared_bytes);
