@@ -32,6 +32,8 @@ struct gen_region {
 /* A wgmma shape the kernel uses: m64 n k16, bf16 in, fp32 accumulate. */
 struct gen_wgmma {
     int32_t n;
+    int32_t n_varies;      /* 1: with the description, so the wrapper is named by the letter: wgmma_m64nNk16 */
+    int32_t a_is_mn_major; /* 1: A is read along M (V^T); 0: along K */
     int32_t b_is_mn_major; /* 1: B is read along N (V); 0: along K */
     int32_t a_in_registers;
     const char *used_for;
