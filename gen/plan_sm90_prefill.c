@@ -2,7 +2,8 @@
  *
  * One block computes one query token for up to 64 heads. Three warpgroups: one multiplies query by key and does the
  * softmax, two multiply P by V, each for half of the output columns, and gather the same half of every key
- * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). */
+ * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). Where few heads would leave
+ * most of a tile of 64 empty, another kernel is planned (plan_sm90_prefill_turned.c). */
 #include <stdio.h>
 
 #include "plan_add.h"
@@ -79,6 +80,8 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
     smla_status status = check_shape(spec, refusal);
     if (status != SMLA_OK)
         return status;
+    if (gen_sm90_prefill_turns(spec))
+        return gen_plan_sm90_prefill_turned(spec, plan, refusal);
     plan->family = spec->target->family;
     plan->kernel = "sm90_prefill";
     plan->template_name = "sm90_prefill.cu";

@@ -34,6 +34,22 @@ __device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/* 9.7.13.1 barrier.cta.red.or: waits as named_barrier_sync does; whether any of the threads came with `value` set. */
+__device__ __forceinline__ bool named_barrier_any(int barrier, int threads, bool value)
+{
+    u32 any;
+    asm volatile("{\n"
+                 ".reg .pred mine, any;\n"
+                 "setp.ne.u32 mine, %3, 0;\n"
+                 "barrier.cta.red.or.aligned.pred any, %1, %2, mine;\n"
+                 "selp.u32 %0, 1, 0, any;\n"
+                 "}\n"
+                 : "=r"(any)
+                 : "r"(barrier), "r"(threads), "r"((u32)value)
+                 : "memory");
+    return any != 0;
+}
+
 /* 9.7.13.15.9 mbarrier.init */
 __device__ __forceinline__ void mbarrier_init(u32 mbarrier, int arrivals)
 {
@@ -92,6 +108,21 @@ __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u3
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                  "r"(c), "r"(d)
+                 : "memory");
+}
+
+/* The same with each matrix transposed on its way: row i in memory is column i of the fragment. */
+__device__ __forceinline__ void stmatrix_x4_trans(u32 address, u32 a, u32 b, u32 c, u32 d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a),
+                 "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+/* Two matrices; lanes 16 to 31 give no address. */
+__device__ __forceinline__ void stmatrix_x2_trans(u32 address, u32 a, u32 b)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(a), "r"(b)
                  : "memory");
 }
 
