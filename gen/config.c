@@ -40,7 +40,7 @@ static void add_operands(struct gen_text *text, int32_t count)
         if (i % 8 == 0)
             gen_text_add(text, "        \"");
         gen_text_add(text, "%%%d%s", i, i + 1 < count ? ", " : "");
-        if (i % 8 == 7)
+        if (i % 8 == 7 || i + 1 == count)
             gen_text_add(text, "\"\n");
     }
 }
@@ -52,31 +52,42 @@ static void add_constraints(struct gen_text *text, int32_t count)
                      i + 1 == count ? "\n" : (i % 8 == 7 ? ",\n" : ", "));
 }
 
+/* "wgmma_m64n64k16_b_k"; what is transposed of A is named, what is not goes without saying. */
+static void add_wgmma_name(struct gen_text *text, const struct gen_wgmma *wgmma)
+{
+    gen_text_add(text, "wgmma_m64n");
+    if (wgmma->n_varies)
+        gen_text_add(text, "N");
+    else
+        gen_text_add(text, "%d", wgmma->n);
+    gen_text_add(text, "k16%s_b_%s", wgmma->a_is_mn_major ? "_a_mn" : "", wgmma->b_is_mn_major ? "mn" : "k");
+}
+
 static void add_wgmma(struct gen_text *text, const struct gen_wgmma *wgmma)
 {
     int32_t count = wgmma->n / 2; /* fp32 accumulators a thread: 64 * n / 128 */
     gen_text_add(text, "/* %s */\n", wgmma->used_for);
-    gen_text_add(text,
-                 "__device__ __forceinline__ void wgmma_m64n%dk16_b_%s(float (&d)[%d], u64 desc_a, u64 desc_b, "
-                 "int accumulate)\n{\n",
-                 wgmma->n, wgmma->b_is_mn_major ? "mn" : "k", count);
+    gen_text_add(text, "__device__ __forceinline__ void ");
+    add_wgmma_name(text, wgmma);
+    gen_text_add(text, "(float (&d)[%d], u64 desc_a, u64 desc_b, int accumulate)\n{\n", count);
     gen_text_add(text, "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %%%d, 0;\\n\"\n", count + 2);
     gen_text_add(text, "        \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16 {\"\n", wgmma->n);
     add_operands(text, count);
-    gen_text_add(text, "        \"}, %%%d, %%%d, p, 1, 1, 0, %d;\\n}\\n\"\n        :\n", count, count + 1,
-                 wgmma->b_is_mn_major);
+    gen_text_add(text, "        \"}, %%%d, %%%d, p, 1, 1, %d, %d;\\n}\\n\"\n        :\n", count, count + 1,
+                 wgmma->a_is_mn_major, wgmma->b_is_mn_major);
     add_constraints(text, count);
     gen_text_add(text, "        : \"l\"(desc_a), \"l\"(desc_b), \"r\"(accumulate));\n}\n\n");
 }
 
 void gen_wgmma_print(const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(
-        text,
-        "/* The wgmma shapes of %s. Generated.\n"
-        " * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by\n"
-        " * shared-memory descriptors; scale-a, scale-b 1; transpose of B as named: _b_k along K, _b_mn along N. */\n",
-        plan->kernel);
+    gen_text_add(text,
+                 "/* The wgmma shapes of %s. Generated.\n"
+                 " * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by\n"
+                 " * shared-memory descriptors; scale-a, scale-b 1; A along K, or along M where _a_mn is named; B "
+                 "along K (_b_k)\n"
+                 " * or along N (_b_mn). */\n",
+                 plan->kernel);
     gen_text_add(text, "#ifndef SMLA_WGMMA_CUH\n#define SMLA_WGMMA_CUH\n\n#include \"types.cuh\"\n\n");
     for (int32_t i = 0; i < plan->wgmma_count; i++)
         add_wgmma(text, &plan->wgmmas[i]);

@@ -85,8 +85,8 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
         gen_text_add(text, "\nmatrix instructions\n");
     for (int32_t i = 0; i < plan->wgmma_count; i++) {
         const struct gen_wgmma *wgmma = &plan->wgmmas[i];
-        gen_text_add(text, "  wgmma m64n%dk16 bf16, A in %s, B along %s: %s\n", wgmma->n,
-                     wgmma->a_in_registers ? "registers" : "shared memory", wgmma->b_is_mn_major ? "N" : "K",
-                     wgmma->used_for);
+        gen_text_add(text, "  wgmma m64n%dk16 bf16, A in %s%s, B along %s: %s\n", wgmma->n,
+                     wgmma->a_in_registers ? "registers" : "shared memory", wgmma->a_is_mn_major ? " along M" : "",
+                     wgmma->b_is_mn_major ? "N" : "K", wgmma->used_for);
     }
 }

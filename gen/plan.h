@@ -32,6 +32,8 @@ struct gen_region {
 /* A wgmma shape the kernel uses: m64 n k16, bf16 in, fp32 accumulate. */
 struct gen_wgmma {
     int32_t n;
+    int32_t n_varies;      /* 1: with the description, so the wrapper is named by the letter: wgmma_m64nNk16 */
+    int32_t a_is_mn_major; /* 1: A is read along M (V^T); 0: along K */
     int32_t b_is_mn_major; /* 1: B is read along N (V); 0: along K */
     int32_t a_in_registers;
     const char *used_for;
@@ -55,6 +57,7 @@ struct gen_plan {
     int32_t stride_alignment_elems;
     int32_t param_bytes; /* size of the one kernel parameter, a struct from templates/ */
     int32_t variant_count;
+    int32_t paged_variant; /* the one for caches with pages; of prefill */
     int32_t number_count;
     int32_t region_count;
     int32_t wgmma_count;
@@ -71,7 +74,10 @@ smla_status gen_plan_make(const struct gen_spec *spec, struct gen_plan *plan, st
 void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text);
 
 /* The plan functions, one file each. */
+bool gen_sm90_prefill_turns(const struct gen_spec *spec); /* whether heads are better N of the matrix tile than M */
 smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
+                                         struct gen_refusal *refusal);
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 

@@ -42,6 +42,7 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .d_v = bundle->spec.d_v,
         .caches = bundle->spec.has_extra_kv ? 2 : 1,
         .kv = {kv_of(&bundle->spec.kv)},
+        .paged_variant = plan->paged_variant,
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,

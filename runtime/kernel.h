@@ -24,6 +24,7 @@ struct smla_kernel {
     int32_t d_v;
     int32_t caches; /* 1, or 2 with an extra format */
     struct rt_kv kv[2];
+    int32_t paged_variant; /* of functions: prefill where a cache has pages */
     int32_t threads;
     int32_t shared_bytes;
     int32_t blocks_per_query;

@@ -308,10 +308,10 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
     return SMLA_OK;
 }
 
-static smla_status launch(const smla_kernel *kernel, struct smla_prefill_params *params, void *stream)
+static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_prefill_params *params, void *stream)
 {
     const struct rt_launch launch = {
-        .function = kernel->functions[0],
+        .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .grid_x = (unsigned int)(params->s_q * kernel->blocks_per_query),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
@@ -342,7 +342,7 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     if (status != SMLA_OK)
         return status;
     fill_params(kernel, &full, caches, tensors, &params);
-    return launch(kernel, &params, stream);
+    return launch(kernel, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, &params, stream);
 }
 
 smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,

@@ -19,9 +19,12 @@ __device__ __forceinline__ u32 page_of(const smla_key_cache &cache, i32 index)
     return (u32)((u64)(u32)index * cache.page_multiplier >> cache.page_shift);
 }
 
-/* Where a row of a cache begins, in elements (bytes of a quantised one). */
-__device__ __forceinline__ i64 row_offset(const smla_key_cache &cache, i32 index)
+/* PAGED: some cache has pages; without, the division by their size is left out. Where a row of a cache begins, in
+ * elements (bytes of a quantised one). */
+template <bool PAGED> __device__ __forceinline__ i64 row_offset(const smla_key_cache &cache, i32 index)
 {
+    if (!PAGED)
+        return index * cache.kv_stride_token;
     u32 page = page_of(cache, index);
     return page * cache.kv_stride_page + (u32)(index - page * cache.page_tokens) * cache.kv_stride_token;
 }

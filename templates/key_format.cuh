@@ -44,7 +44,8 @@ struct key_source {
     u64 scales;
 };
 
-template <class format> __device__ __forceinline__ key_source find_key(const smla_key_cache &cache, i32 index)
+template <class format, bool PAGED>
+__device__ __forceinline__ key_source find_key(const smla_key_cache &cache, i32 index)
 {
     if (index < 0)
         return {0, 0};
@@ -55,7 +56,7 @@ template <class format> __device__ __forceinline__ key_source find_key(const sml
         return {base + token * (u64)format::TOKEN_BYTES,
                 base + cache.page_tokens * (u64)format::TOKEN_BYTES + token * (u64)format::SCALE_BYTES};
     }
-    u64 values = base + row_offset(cache, index) * (format::VALUE_BITS == 16 ? 2 : 1);
+    u64 values = base + row_offset<PAGED>(cache, index) * (format::VALUE_BITS == 16 ? 2 : 1);
     return {values, values + format::SCALE_OFFSET};
 }
 

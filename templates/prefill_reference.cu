@@ -51,7 +51,7 @@ __device__ double dot(const row &r, const u16 *key, bool absolute, double *parti
 __device__ const u16 *key_of(const row &r, i32 position)
 {
     i32 index = r.indices[position];
-    return (u32)index < r.cache.s_kv ? (const u16 *)r.cache.kv + row_offset(r.cache, index) : nullptr;
+    return (u32)index < r.cache.s_kv ? (const u16 *)r.cache.kv + row_offset<true>(r.cache, index) : nullptr;
 }
 
 /* The largest logit, NaN if any is; -inf without a key. largest: the key that has it. */

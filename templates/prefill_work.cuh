@@ -44,16 +44,26 @@ __device__ __forceinline__ int cache_of(const work &w, int block)
     return CACHES > 1 && block >= w.first_blocks;
 }
 
-/* The entry of the list for a key of a block: -1 where it is invalid. */
-__device__ __forceinline__ i32 load_index(const work &w, int block, int key)
+/* The entry of the list for a key of a block, which need not be valid: -1 past the list's length. */
+__device__ __forceinline__ i32 load_entry(const work &w, int block, int key)
 {
     int c = cache_of(w, block);
     const smla_key_cache &cache = w.params.cache[c];
     const i32 *list = cache.indices + w.token * cache.indices_stride_token;
     i32 length = c == 0 ? w.length[0] : w.length[CACHES - 1];
     i32 position = (block - (c == 0 ? 0 : w.first_blocks)) * KEYS + key;
-    i32 read = position < length ? list[position] : -1;
-    return (u32)read < cache.s_kv ? read : -1;
+    return position < length ? list[position] : -1;
+}
+
+/* -1 where an entry of a block is not valid. */
+__device__ __forceinline__ i32 valid_index(const work &w, int block, i32 entry)
+{
+    return (u32)entry < w.params.cache[cache_of(w, block)].s_kv ? entry : -1;
+}
+
+__device__ __forceinline__ i32 load_index(const work &w, int block, int key)
+{
+    return valid_index(w, block, load_entry(w, block, key));
 }
 
 /* Bit j tells whether key j of the block is valid. Every lane gets the same. */

@@ -34,6 +34,22 @@ __device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/* 9.7.13.1 barrier.cta.red.or: waits as named_barrier_sync does; whether any of the threads came with `value` set. */
+__device__ __forceinline__ bool named_barrier_any(int barrier, int threads, bool value)
+{
+    u32 any;
+    asm volatile("{\n"
+                 ".reg .pred mine, any;\n"
+                 "setp.ne.u32 mine, %3, 0;\n"
+                 "barrier.cta.red.or.aligned.pred any, %1, %2, mine;\n"
+                 "selp.u32 %0, 1, 0, any;\n"
+                 "}\n"
+                 : "=r"(any)
+                 : "r"(barrier), "r"(threads), "r"((u32)value)
+                 : "memory");
+    return any != 0;
+}
+
 /* 9.7.13.15.9 mbarrier.init */
 __device__ __forceinline__ void mbarrier_init(u32 mbarrier, int arrivals)
 {
@@ -87,27 +103,47 @@ __device__ __forceinline__ void cp_async_mbarrier_arrive(u32 mbarrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(mbarrier) : "memory");
 }
 
-/* 9.7.9.8 ld: 16 bytes that nobody writes while the kernel runs. */
-__device__ __forceinline__ uint4 load_global_16(u64 address)
+/* 9.7.9.8 ld: bytes that nobody writes while the kernel runs, or zeros and no access. One predicated instruction: with
+ * a branch around each load the warps spend their time on joining again. */
+__device__ __forceinline__ uint4 load_global_16_if(bool there, u64 address)
 {
     uint4 bytes;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(bytes.x), "=r"(bytes.y), "=r"(bytes.z), "=r"(bytes.w)
-                 : "l"(address));
+    asm volatile("{\n"
+                 ".reg .pred there;\n"
+                 "setp.ne.s32 there, %4, 0;\n"
+                 "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+                 "@there ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%5];\n"
+                 "}\n"
+                 : "=&r"(bytes.x), "=&r"(bytes.y), "=&r"(bytes.z), "=&r"(bytes.w)
+                 : "r"((int)there), "l"(address));
     return bytes;
 }
 
-__device__ __forceinline__ u32 load_global_4(u64 address)
+__device__ __forceinline__ u32 load_global_4_if(bool there, u64 address)
 {
     u32 bytes;
-    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(bytes) : "l"(address));
+    asm volatile("{\n"
+                 ".reg .pred there;\n"
+                 "setp.ne.s32 there, %1, 0;\n"
+                 "mov.b32 %0, 0;\n"
+                 "@there ld.global.nc.u32 %0, [%2];\n"
+                 "}\n"
+                 : "=&r"(bytes)
+                 : "r"((int)there), "l"(address));
     return bytes;
 }
 
-__device__ __forceinline__ u32 load_global_1(u64 address)
+__device__ __forceinline__ u32 load_global_1_if(bool there, u64 address)
 {
     u32 byte;
-    asm volatile("ld.global.nc.u8 %0, [%1];" : "=r"(byte) : "l"(address));
+    asm volatile("{\n"
+                 ".reg .pred there;\n"
+                 "setp.ne.s32 there, %1, 0;\n"
+                 "mov.b32 %0, 0;\n"
+                 "@there ld.global.nc.u8 %0, [%2];\n"
+                 "}\n"
+                 : "=&r"(byte)
+                 : "r"((int)there), "l"(address));
     return byte;
 }
 
@@ -124,6 +160,21 @@ __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u3
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                  "r"(c), "r"(d)
+                 : "memory");
+}
+
+/* The same with each matrix transposed on its way: row i in memory is column i of the fragment. */
+__device__ __forceinline__ void stmatrix_x4_trans(u32 address, u32 a, u32 b, u32 c, u32 d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a),
+                 "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+/* Two matrices; lanes 16 to 31 give no address. */
+__device__ __forceinline__ void stmatrix_x2_trans(u32 address, u32 a, u32 b)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(a), "r"(b)
                  : "memory");
 }
 

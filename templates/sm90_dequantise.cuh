@@ -37,7 +37,8 @@ template <class format> struct half_of {
                   "a tile is quantised or not; columns that are not of V are not");
 };
 
-/* A thread's two keys, as they come from memory, and the list's entries for those of the next block. */
+/* A thread's two keys, as they come from memory, and the list's entries for those of the next block. Zeros where the
+ * entry is invalid. */
 struct raw_keys {
     i32 next[2];
     u64 values[2]; /* addresses, 0: an invalid entry */
@@ -54,7 +55,7 @@ template <class format> __device__ __forceinline__ int half_values(int half)
 }
 
 template <class format>
-__device__ __forceinline__ void fetch_scales(u64 scales, int half, u32 (&words)[MOST_SCALE_WORDS])
+__device__ __forceinline__ void fetch_scales(bool there, u64 scales, int half, u32 (&words)[MOST_SCALE_WORDS])
 {
     using parts = half_of<format>;
     int first = half * OUTPUT_COLUMNS / parts::GROUP * parts::SCALE_SIZE;
@@ -62,35 +63,42 @@ __device__ __forceinline__ void fetch_scales(u64 scales, int half, u32 (&words)[
     if (parts::RUN_IN_WORDS) {
 #pragma unroll
         for (int i = 0; i < parts::RUN_BYTES / 4; i++)
-            words[i] = parts::FULL || 4 * i < count ? load_global_4(scales + first + 4 * i) : 0;
+            words[i] = load_global_4_if(there && (parts::FULL || 4 * i < count), scales + first + 4 * i);
         return;
     }
 #pragma unroll
     for (int i = 0; i < parts::RUN_BYTES; i++)
-        words[i / 4] = (i % 4 ? words[i / 4] : 0) | (i < count ? load_global_1(scales + first + i) : 0) << i % 4 * 8;
+        words[i / 4] = (i % 4 ? words[i / 4] : 0) | load_global_1_if(there && i < count, scales + first + i)
+                                                        << i % 4 * 8;
 }
 
-template <class format> __device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
+/* Reads the entries for a block: a fetch ahead, because what they select is read at once. */
+__device__ __forceinline__ void fetch_entries(const work &w, int block, raw_keys &raw)
+{
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        raw.next[k] = load_entry(w, block, my_rows().low + 8 * k);
+}
+
+/* The block whose entries were read last. */
+template <class format, bool PAGED>
+__device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
 {
     using parts = half_of<format>;
     const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
     int pieces = half_values<format>(half) / parts::VALUES, mine = threadIdx.x % 4;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        key_source from = find_key<format>(cache, raw.next[k]);
+        key_source from = find_key<format, PAGED>(cache, valid_index(w, block, raw.next[k]));
         raw.values[k] = from.values;
 #pragma unroll
         for (int i = 0; i < parts::PIECES; i++) {
-            raw.piece[k][i] = {0, 0, 0, 0};
-            if (from.values && (parts::FULL || 4 * i + mine < pieces))
-                raw.piece[k][i] =
-                    load_global_16(from.values + half * OUTPUT_COLUMNS * format::VALUE_BITS / 8 + (4 * i + mine) * 16);
+            raw.piece[k][i] =
+                load_global_16_if(from.values && (parts::FULL || 4 * i + mine < pieces),
+                                  from.values + half * OUTPUT_COLUMNS * format::VALUE_BITS / 8 + (4 * i + mine) * 16);
         }
-#pragma unroll
-        for (int i = 0; i < MOST_SCALE_WORDS; i++)
-            raw.scales[k][i] = 0;
-        if (parts::QUANTISED && from.values)
-            fetch_scales<format>(from.scales, half, raw.scales[k]);
+        if (parts::QUANTISED)
+            fetch_scales<format>(from.values != 0, from.scales, half, raw.scales[k]);
     }
 }
 
@@ -236,35 +244,6 @@ __device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KE
     cp_async_mbarrier_arrive(shared_address(key_full));
     fence_proxy_async();
     mbarrier_arrive(shared_address(key_full));
-}
-
-/* ---- Either cache ---- */
-
-/* Reads the entries for a block: a fetch ahead, because what they select is read at once. */
-__device__ __forceinline__ void fetch_indices(const work &w, int block, raw_keys &raw)
-{
-#pragma unroll
-    for (int k = 0; k < 2; k++)
-        raw.next[k] = load_index(w, block, my_rows().low + 8 * k);
-}
-
-/* The block whose entries were read last. */
-__device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
-{
-    if (cache_of(w, block) == 0)
-        fetch_half<first_format>(w, block, half, raw);
-    else
-        fetch_half<second_format>(w, block, half, raw);
-    fetch_indices(w, block + 1, raw);
-}
-
-__device__ __forceinline__ void write_half(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
-                                           u64 *key_full, const raw_keys &raw)
-{
-    if (cache_of(w, block) == 0)
-        write_half<first_format>(w, half, key, key_full, raw);
-    else
-        write_half<second_format>(w, half, key, key_full, raw);
 }
 
 #endif

@@ -22,13 +22,13 @@ static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
 
 /* Where this thread's rows of a block begin; nullptr where the entry is invalid. */
-__device__ __forceinline__ void find_rows(const work &w, int block, const u16 *(&row)[COPY_TURNS])
+template <bool PAGED> __device__ __forceinline__ void find_rows(const work &w, int block, const u16 *(&row)[COPY_TURNS])
 {
     const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
 #pragma unroll
     for (int turn = 0; turn < COPY_TURNS; turn++) {
         i32 index = load_index(w, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
-        row[turn] = index >= 0 ? (const u16 *)cache.kv + row_offset(cache, index) : nullptr;
+        row[turn] = index >= 0 ? (const u16 *)cache.kv + row_offset<PAGED>(cache, index) : nullptr;
     }
 }
 

@@ -18,8 +18,8 @@
 #include "prefill_params.h"
 #include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
-#include "sm90_dequantise.cuh"
 #include "sm90_gather.cuh"
+#include "sm90_keys.cuh"
 #include "sm90_tile.cuh"
 #include "smla_config.cuh"
 #include "smla_wgmma.cuh"
@@ -142,51 +142,10 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
     }
 }
 
-/* A thread's part of the keys to come, in two steps: fetch may run ahead of the slot, write may not. */
-struct copied_half {
-    const u16 *rows[COPY_TURNS];
-    __device__ __forceinline__ void start(const work &)
-    {
-    }
-    __device__ __forceinline__ void fetch(const work &w, int block, int)
-    {
-        find_rows(w, block, rows);
-    }
-    __device__ __forceinline__ void write(const work &w, int, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full)
-    {
-        gather_half(w, half, key, key_full, rows);
-    }
-};
-
-struct dequantised_half {
-    raw_keys raw;
-    __device__ __forceinline__ void start(const work &w)
-    {
-        fetch_indices(w, 0, raw);
-    }
-    __device__ __forceinline__ void fetch(const work &w, int block, int half)
-    {
-        fetch_half(w, block, half, raw);
-    }
-    __device__ __forceinline__ void write(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
-                                          u64 *key_full)
-    {
-        write_half(w, block, half, key, key_full, raw);
-    }
-};
-
-template <bool DEQUANTISES> struct either_half {
-    using type = copied_half;
-};
-template <> struct either_half<true> {
-    using type = dequantised_half;
-};
-using key_half = either_half<DEQUANTISES>::type;
-
-__device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
+template <bool PAGED> __device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
 {
     float out[OUTPUT_COLUMNS / 2] = {};
-    key_half key;
+    key_half<PAGED> key;
 
     key.start(w);
     for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
@@ -379,7 +338,7 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
 {
     for (int slot = 0; slot < KEY_SLOTS; slot++)
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
-            mbarrier_init(shared_address(&memory.key_full[slot][half]), DEQUANTISES ? 2 * WARPGROUP : WARPGROUP);
+            mbarrier_init(shared_address(&memory.key_full[slot][half]), KEY_ARRIVALS);
     for (int slot = 0; slot < P_SLOTS; slot++) {
         mbarrier_init(shared_address(&memory.p_ready[slot]), WARPGROUP);
         if (!KEY_FULL_FREES_P)
@@ -396,8 +355,7 @@ __device__ __forceinline__ work my_work(const smla_prefill_params &params)
 }
 
 /* HEAD_BLOCKS blocks a query token, side by side on blockIdx.x so that they find each other's keys in L2. */
-extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
-    smla_sm90_prefill(const __grid_constant__ smla_prefill_params params)
+template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill_params &params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
@@ -411,6 +369,21 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
         softmax_role(my_work(params), memory);
     } else {
         setmaxnreg_inc<SMLA_OUTPUT_REGISTERS>();
-        output_role(my_work(params), memory, warpgroup - 1);
+        output_role<PAGED>(my_work(params), memory, warpgroup - 1);
     }
+}
+
+#if SMLA_FLAT
+extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
+    smla_sm90_prefill(const __grid_constant__ smla_prefill_params params)
+{
+    prefill<false>(params);
+}
+#endif
+
+/* The same where a cache has pages. */
+extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
+    smla_sm90_prefill_paged(const __grid_constant__ smla_prefill_params params)
+{
+    prefill<true>(params);
 }

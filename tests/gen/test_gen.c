@@ -101,6 +101,27 @@ static void golden_sm90_prefill_wide(void **state)
     gen_bundle_free(&bundle);
 }
 
+/* Few heads: the tile turned round, a third key slot, P with fewer. */
+static void golden_sm90_prefill_turned(void **state)
+{
+    (void)state;
+    smla_kernel_desc desc = prefill_desc("90");
+    desc.h_q = 6;
+    desc.d_qk = 576;
+    struct gen_bundle bundle;
+    struct gen_refusal refusal = {""};
+    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    struct gen_text plan = {0}, config = {0}, wgmma = {0};
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    gen_config_print(&bundle.spec, &bundle.plan, &config);
+    gen_wgmma_print(&bundle.plan, &wgmma);
+    check_golden("tests/gen/golden/sm90_prefill_turned_h6_d576.plan", &plan);
+    check_golden("templates/example/sm90_prefill_turned/smla_config.cuh", &config);
+    check_golden("templates/example/sm90_prefill_turned/smla_wgmma.cuh", &wgmma);
+    gen_bundle_free(&bundle);
+}
+
 static void golden_prefill_reference(void **state)
 {
     (void)state;
@@ -172,21 +193,40 @@ static void same_description_same_bytes(void **state)
 
 /* ---- Plan ---- */
 
-static void regions_do_not_overlap(void **state)
+/* Plans every number of heads in both widths, and gives each plan to `check`. */
+static void for_each_sm90_prefill(void (*check)(const struct gen_bundle *bundle))
 {
-    (void)state;
-    struct gen_bundle bundle;
-    make_bundle(SMLA_OP_PREFILL, "90", &bundle);
+    for (int32_t h_q = 1; h_q <= 128; h_q++)
+        for (int32_t d_qk = 512; d_qk <= 576; d_qk += 64) {
+            smla_kernel_desc desc = prefill_desc("90");
+            desc.h_q = h_q;
+            desc.d_qk = d_qk;
+            struct gen_bundle bundle;
+            struct gen_refusal refusal = {""};
+            if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+                fail_msg("%s", refusal.text);
+            check(&bundle);
+            gen_bundle_free(&bundle);
+        }
+}
+
+static void check_regions(const struct gen_bundle *bundle)
+{
     int32_t end = 0;
-    for (int32_t i = 0; i < bundle.plan.region_count; i++) {
-        const struct gen_region *region = &bundle.plan.regions[i];
+    for (int32_t i = 0; i < bundle->plan.region_count; i++) {
+        const struct gen_region *region = &bundle->plan.regions[i];
         assert_int_equal(region->offset_bytes, end);
         assert_int_equal(region->offset_bytes % 8, 0);
         end += region->size_bytes;
     }
-    assert_int_equal(end, bundle.plan.variants[0].shared_bytes);
-    assert_true(end <= bundle.spec.target->shared_bytes);
-    gen_bundle_free(&bundle);
+    assert_int_equal(end, bundle->plan.variants[0].shared_bytes);
+    assert_true(end <= bundle->spec.target->shared_bytes);
+}
+
+static void regions_do_not_overlap(void **state)
+{
+    (void)state;
+    for_each_sm90_prefill(check_regions);
 }
 
 static int32_t number_of(const struct gen_plan *plan, const char *name)
@@ -198,19 +238,39 @@ static int32_t number_of(const struct gen_plan *plan, const char *name)
     return 0;
 }
 
+static void check_registers(const struct gen_bundle *bundle)
+{
+    int32_t softmax = number_of(&bundle->plan, "softmax_registers");
+    int32_t output = number_of(&bundle->plan, "output_registers");
+    int32_t threads = number_of(&bundle->plan, "threads");
+    int32_t at_launch = bundle->spec.target->registers / threads / 8 * 8;
+    assert_true(softmax % 8 == 0 && softmax >= 24 && output % 8 == 0 && output <= 256);
+    assert_true(softmax + 2 * output <= 3 * at_launch);
+}
+
 /* setmaxnreg moves registers between warpgroups: they must be there, and multiples of 8 from 24 to 256. */
 static void registers_add_up(void **state)
 {
     (void)state;
-    struct gen_bundle bundle;
-    make_bundle(SMLA_OP_PREFILL, "90", &bundle);
-    int32_t softmax = number_of(&bundle.plan, "softmax_registers");
-    int32_t output = number_of(&bundle.plan, "output_registers");
-    int32_t threads = number_of(&bundle.plan, "threads");
-    int32_t at_launch = bundle.spec.target->registers / threads / 8 * 8;
-    assert_true(softmax % 8 == 0 && softmax >= 24 && output % 8 == 0 && output <= 256);
-    assert_true(softmax + 2 * output <= 3 * at_launch);
-    gen_bundle_free(&bundle);
+    for_each_sm90_prefill(check_registers);
+}
+
+/* Heads are covered, by no more blocks than there are of 64; and each plan's kernel is the one that is meant. */
+static void check_heads(const struct gen_bundle *bundle)
+{
+    const int32_t h_q = bundle->spec.h_q, heads = number_of(&bundle->plan, "block_heads");
+    const int32_t blocks = bundle->plan.variants[0].blocks_per_query;
+    const bool turned = h_q <= 56 || (h_q > 64 && h_q <= 80 && bundle->spec.d_qk == 512);
+    assert_true(heads * blocks >= h_q && blocks <= (h_q + 63) / 64);
+    assert_int_equal(number_of(&bundle->plan, "head_blocks"), blocks);
+    assert_string_equal(bundle->plan.kernel, turned ? "sm90_prefill_turned" : "sm90_prefill");
+    assert_true(turned ? heads - h_q < 8 : heads == 64);
+}
+
+static void few_heads_turn_the_tile(void **state)
+{
+    (void)state;
+    for_each_sm90_prefill(check_heads);
 }
 
 /* Blocks have a warp a head and cover all heads, none of them idle; every target has the kernel. */
@@ -412,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_sm90_prefill),
         cmocka_unit_test(golden_sm90_prefill_wide),
+        cmocka_unit_test(golden_sm90_prefill_turned),
         cmocka_unit_test(golden_prefill_reference),
         cmocka_unit_test(golden_combine),
         cmocka_unit_test(bundle_holds_every_include),
@@ -419,6 +480,7 @@ int main(void)
         cmocka_unit_test(regions_do_not_overlap),
         cmocka_unit_test(registers_add_up),
         cmocka_unit_test(combine_covers_every_head),
+        cmocka_unit_test(few_heads_turn_the_tile),
         cmocka_unit_test(bare_numbers_are_the_widest_target),
         cmocka_unit_test(devices_prefer_their_exact_target),
         cmocka_unit_test(refusals_say_what_would_work),

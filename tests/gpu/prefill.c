@@ -1,8 +1,11 @@
 /* sm_90 prefill on a card against the float64 kernel, or on the emulated device against the CPU reference: shapes,
  * lists and values that others get wrong, and the ways a call may be made.
  *
- *   gpu-prefill [first-port [QUERIES]]    first-port: only the seven cases of the operator's first port, each once and
- *                                         with at most so many queries, for checkers that take their time
+ *   gpu-prefill [few-heads | first-port [QUERIES]]
+ *
+ *   few-heads     only the cases of the kernel for few heads
+ *   first-port    only the seven cases of the operator's first port, each once and with at most so many queries, for
+ *                 checkers that take their time
  *
  * Exit 0 all passed, 1 something failed, 2 a wrong argument, 77 there is no card. */
 #include <pthread.h>
@@ -124,6 +127,71 @@ static const struct problem_spec specs[] = {
      .lengths = LENGTHS_RANDOM},
 };
 
+/* Each number of heads that takes a tile of its own, and those that do not fill it, with one list or other thing that
+ * hurts: the kernel for few heads in all widths (72 and 80 heads with d 576 are the other kernel's). */
+static const struct problem_spec few_heads[] = {
+    {.name = "1 head, d 576", .h_q = 1, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .lengths = LENGTHS_WILD},
+    {.name = "6 heads", .h_q = 6, .s_q = 40, .s_kv = 640, .topk = 333, .strided = true, .sink = true},
+    {.name = "6 heads, first block dead", .h_q = 6, .s_q = 9, .s_kv = 640, .topk = 300, .first_block_dead = true},
+    {.name = "8 heads", .h_q = 8, .s_q = 300, .s_kv = 8192, .topk = 640, .lengths = LENGTHS_RANDOM, .sink = true},
+    {.name = "8 heads, topk 0", .h_q = 8, .s_q = 5, .s_kv = 64, .topk = 0, .sink = true},
+    {.name = "8 heads, NaN and inf selected", .h_q = 8, .s_q = 40, .s_kv = 2000, .topk = 200, .nan_selected = true},
+    {.name = "8 heads, d 576", .h_q = 8, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .invalid = 0.3},
+    {.name = "8 heads, d 576, logits of 3e3",
+     .h_q = 8,
+     .d_qk = 576,
+     .s_q = 40,
+     .s_kv = 2000,
+     .topk = 640,
+     .magnitude = 1000},
+    {.name = "16 heads", .h_q = 16, .s_q = 64, .s_kv = 4096, .topk = 1024, .invalid = 0.1, .lengths = LENGTHS_WILD},
+    {.name = "16 heads, scale 1", .h_q = 16, .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = 1, .invalid = 0.2},
+    {.name = "16 heads, d 576", .h_q = 16, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 448, .strided = true},
+    {.name = "24 heads, invalid 97 %", .h_q = 24, .s_q = 200, .s_kv = 4096, .topk = 640, .invalid = 0.97, .sink = true},
+    {.name = "32 heads", .h_q = 32, .s_q = 300, .s_kv = 8192, .topk = 640, .lengths = LENGTHS_RANDOM, .sink = true},
+    {.name = "32 heads, NaN sink",
+     .h_q = 32,
+     .s_q = 40,
+     .s_kv = 640,
+     .topk = 200,
+     .nan_sink = true,
+     .dead_rows = 0.3,
+     .lse_flags = SMLA_LSE_WITH_SINK | SMLA_LSE_BASE_2},
+    {.name = "32 heads, scale negative",
+     .h_q = 32,
+     .s_q = 40,
+     .s_kv = 4096,
+     .topk = 640,
+     .sm_scale = -0.04f,
+     .invalid = 0.2},
+    {.name = "32 heads, d 576", .h_q = 32, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .nan_selected = true},
+    {.name = "48 heads", .h_q = 48, .s_q = 64, .s_kv = 4096, .topk = 640, .invalid = 0.1, .lengths = LENGTHS_WILD},
+    {.name = "48 heads, d 576, logits of 3e3",
+     .h_q = 48,
+     .d_qk = 576,
+     .s_q = 40,
+     .s_kv = 2000,
+     .topk = 640,
+     .magnitude = 1000,
+     .sink = true},
+    {.name = "56 heads, views",
+     .h_q = 56,
+     .s_q = 33,
+     .s_kv = 1000,
+     .topk = 333,
+     .strided = true,
+     .lengths = LENGTHS_WILD,
+     .sink = true},
+    {.name = "56 heads, d 576", .h_q = 56, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .dead_rows = 0.3},
+    {.name = "66 heads", .h_q = 66, .s_q = 64, .s_kv = 4096, .topk = 640, .invalid = 0.1, .lengths = LENGTHS_WILD},
+    {.name = "66 heads, d 576", .h_q = 66, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 300, .sink = true},
+    {.name = "72 heads, scale zero", .h_q = 72, .s_q = 40, .s_kv = 4096, .topk = 640, .sm_scale = -0.0f, .sink = true},
+    {.name = "72 heads, d 576", .h_q = 72, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 300, .lengths = LENGTHS_WILD},
+    {.name = "80 heads, logits of 3e3", .h_q = 80, .s_q = 64, .s_kv = 4096, .topk = 640, .magnitude = 1000},
+    {.name = "80 heads, NaN and inf selected", .h_q = 80, .s_q = 40, .s_kv = 2000, .topk = 200, .nan_selected = true},
+    {.name = "80 heads, d 576", .h_q = 80, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .invalid = 0.2},
+};
+
 /* Right, and the same bits again in each of the repeats. */
 static void test_values(struct bench *bench, const struct problem_spec *spec, int repeats)
 {
@@ -222,15 +290,22 @@ static bool same_bits(struct way *way, char why[PROBLEM_WHY])
 static const struct problem_spec way_spec = {
     .name = "way", .s_q = 50, .s_kv = 2048, .topk = 300, .invalid = 0.1, .lengths = LENGTHS_RANDOM, .sink = true};
 
-static bool way_make(struct bench *bench, struct way *way, char why[PROBLEM_WHY])
+static bool way_make_heads(struct bench *bench, int32_t h_q, struct way *way, char why[PROBLEM_WHY])
 {
+    struct problem_spec spec = way_spec;
+    spec.h_q = h_q;
     memset(way, 0, sizeof(*way));
     way->bench = bench;
-    if (!problem_make(bench, &way_spec, &way->problem, why) ||
+    if (!problem_make(bench, &spec, &way->problem, why) ||
         !problem_run(bench, bench->prefill, &way->problem, NULL, why))
         return false;
     way->bits = problem_snapshot(bench, &way->problem, &way->size);
     return way->bits != NULL;
+}
+
+static bool way_make(struct bench *bench, struct way *way, char why[PROBLEM_WHY])
+{
+    return way_make_heads(bench, 64, way, why);
 }
 
 static void way_free(struct way *way)
@@ -321,27 +396,33 @@ static void test_capture(struct bench *bench)
 }
 
 /* A query's bits do not depend on its neighbours: each alone gives what all together gave. */
-static void test_batch_invariance(struct bench *bench)
+static void test_batch_invariance(struct bench *bench, const char *name, int32_t h_q)
 {
     struct way way;
     char why[PROBLEM_WHY] = "each query alone gives the bits of all together";
-    bool fine = way_make(bench, &way, why);
+    bool fine = way_make_heads(bench, h_q, &way, why);
     const smla_prefill_args all = way.problem.args;
     fine = fine && guarded_poison(bench->device, &way.problem.out) && device_synchronize(bench->device);
     for (int64_t token = 0; fine && token < all.s_q; token++) {
         smla_prefill_args one = all;
         one.s_q = 1;
-        one.query = (const uint16_t *)all.query + token * 64 * 512;
+        one.query = (const uint16_t *)all.query + token * h_q * 512;
         one.indices = all.indices + token * all.topk;
         one.topk_length = all.topk_length + token;
-        one.out = (uint16_t *)all.out + token * 64 * 512;
-        one.lse = all.lse + token * 64;
-        one.max_logits = all.max_logits + token * 64;
+        one.out = (uint16_t *)all.out + token * h_q * 512;
+        one.lse = all.lse + token * h_q;
+        one.max_logits = all.max_logits + token * h_q;
         fine = smla_prefill(bench->prefill, &one, NULL) == SMLA_OK;
     }
     fine = fine && device_synchronize(bench->device) && same_bits(&way, why);
-    report("N1 batch invariance", fine, why);
+    report(name, fine, why);
     way_free(&way);
+}
+
+static void test_table(struct bench *bench, const struct problem_spec *table, size_t count, int repeats)
+{
+    for (size_t i = 0; i < count; i++)
+        test_values(bench, &table[i], repeats);
 }
 
 static void test_ways(struct bench *bench)
@@ -356,16 +437,19 @@ static void test_ways(struct bench *bench)
     }
     test_threads(bench);
     test_capture(bench);
-    test_batch_invariance(bench);
+    test_batch_invariance(bench, "N1 batch invariance", 64);
+    test_batch_invariance(bench, "N1 batch invariance, 16 heads", 16);
 }
 
 int main(int argc, char **argv)
 {
     const bool first_port_only = argc > 1 && strcmp(argv[1], "first-port") == 0;
+    const bool few_heads_only = argc == 2 && strcmp(argv[1], "few-heads") == 0;
     int64_t most_queries = INT32_MAX;
     cli_start("gpu-prefill", argc, argv);
-    if (argc > 1 + first_port_only && !(argc == 3 && first_port_only && cli_int(argv[2], 1, INT32_MAX, &most_queries)))
-        return cli_fail(CLI_USAGE, "it takes no argument, or first-port, or first-port and a number of queries");
+    if (argc > 1 + (first_port_only || few_heads_only) &&
+        !(argc == 3 && first_port_only && cli_int(argv[2], 1, INT32_MAX, &most_queries)))
+        return cli_fail(CLI_USAGE, "it takes no argument, or few-heads, or first-port and a number of queries");
     struct bench bench;
     char why[PROBLEM_WHY];
     const int opened = bench_open(&bench, why);
@@ -374,14 +458,15 @@ int main(int argc, char **argv)
         return opened;
     }
     const int repeats = first_port_only ? 0 : bench.emulated ? 1 : 3;
-    for (size_t i = 0; i < sizeof(first_port) / sizeof(first_port[0]); i++) {
+    for (size_t i = 0; !few_heads_only && i < sizeof(first_port) / sizeof(first_port[0]); i++) {
         struct problem_spec spec = first_port[i];
         spec.s_q = spec.s_q < most_queries ? spec.s_q : most_queries;
         test_values(&bench, &spec, repeats);
     }
-    if (!first_port_only) {
-        for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
-            test_values(&bench, &specs[i], repeats);
+    if (!first_port_only)
+        test_table(&bench, few_heads, sizeof(few_heads) / sizeof(few_heads[0]), repeats);
+    if (!first_port_only && !few_heads_only) {
+        test_table(&bench, specs, sizeof(specs) / sizeof(specs[0]), repeats);
         if (bench.emulated)
             printf("       offsets past 2^32 elements         not run: 10 GB of host memory on the emulated device\n");
         else

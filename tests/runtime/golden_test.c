@@ -5,11 +5,65 @@
 
 enum { EXIT_SKIPPED = 77, TABLE_BYTES = 16384 };
 
-/* Rows of the table. Targets without a kernel of that operator are left out by the generator's refusal. */
-static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE};
 static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
-/* h_q, d_qk; 0 for what has no keys */
-static const int32_t shapes[][2] = {{64, 512}, {64, 576}, {1, 512}, {16, 576}, {80, 512}, {128, 576}, {64, 0}, {1, 0}};
+
+/* Kernels of the table, for each target that has such a kernel. The reference kernel is the same for every h_q. */
+static const smla_kernel_desc rows[] = {
+#define PREFILL(heads, width)                                                                                          \
+    {                                                                                                                  \
+        .op = SMLA_OP_PREFILL, .h_q = (heads), .d_qk = (width)                                                         \
+    }
+#define READING(heads, width, ...)                                                                                     \
+    {                                                                                                                  \
+        .op = SMLA_OP_PREFILL, .h_q = (heads), .d_qk = (width), __VA_ARGS__                                            \
+    }
+    PREFILL(64, 512),
+    PREFILL(64, 576),
+    PREFILL(80, 512),
+    PREFILL(80, 576),
+    PREFILL(128, 576),
+    PREFILL(1, 512),
+    PREFILL(1, 576),
+    PREFILL(8, 512),
+    PREFILL(8, 576),
+    PREFILL(16, 512),
+    PREFILL(16, 576),
+    PREFILL(32, 512),
+    PREFILL(32, 576),
+    PREFILL(48, 512),
+    PREFILL(48, 576),
+    PREFILL(56, 512),
+    PREFILL(56, 576),
+    PREFILL(72, 512),
+    /* formats */
+    READING(64, 576, .kv_format = "v32"),
+    READING(64, 512, .kv_format = "v32_norope"),
+    READING(64, 512, .kv_format = "v4"),
+    READING(64, 512, .kv_format = "v41"),
+    READING(64, 512, .kv_format = "v41_planar"),
+    READING(64, 512, .kv_format = "v41_fp4"),
+    READING(64, 512, .kv_format = "v41_fp4_planar"),
+    READING(64, 512, .kv_format = "hopper_fp4"),
+    READING(64, 512, .kv_format = "v4", .extra_kv_format = "v4"),
+    READING(64, 512, .kv_format = "v41", .extra_kv_format = "v41_fp4"),
+    READING(64, 512, .kv_format = "v41_planar", .extra_kv_format = "v41_fp4_planar"),
+    READING(64, 512, .kv_format = "bf16", .extra_kv_format = "bf16"),
+    READING(64, 512, .kv_format = "bf16", .extra_kv_format = "v41"),
+    READING(64, 576, .kv_format = "v32", .extra_kv_format = "v32"),
+    READING(128, 576, .kv_format = "v32"),
+    READING(8, 512, .kv_format = "v41"),
+    READING(16, 576, .kv_format = "v32"),
+    READING(32, 512, .kv_format = "v4", .extra_kv_format = "v4"),
+    READING(48, 512, .kv_format = "v41", .extra_kv_format = "v41_fp4"),
+    READING(56, 576, .kv_format = "v32", .extra_kv_format = "v32"),
+    READING(32, 512, .kv_format = "bf16", .extra_kv_format = "bf16"),
+#undef PREFILL
+#undef READING
+    {.op = SMLA_OP_PREFILL_REFERENCE, .h_q = 64, .d_qk = 512},
+    {.op = SMLA_OP_PREFILL_REFERENCE, .h_q = 128, .d_qk = 576},
+    {.op = SMLA_OP_COMBINE, .h_q = 64},
+    {.op = SMLA_OP_COMBINE, .h_q = 1},
+};
 
 struct table {
     char text[TABLE_BYTES];
@@ -41,18 +95,14 @@ static smla_status add_kernel(smla_context *context, struct table *table, const 
 
 static smla_status add_kernels(smla_context *context, struct table *table)
 {
-    for (size_t op = 0; op < sizeof ops / sizeof ops[0]; op++) {
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         for (size_t target = 0; target < sizeof targets / sizeof targets[0]; target++) {
-            for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
-                const smla_kernel_desc desc = {.struct_size = sizeof desc,
-                                               .op = ops[op],
-                                               .h_q = shapes[shape][0],
-                                               .d_qk = shapes[shape][1],
-                                               .target = targets[target]};
-                const smla_status status = add_kernel(context, table, &desc);
-                if (status != SMLA_OK)
-                    return status;
-            }
+            smla_kernel_desc desc = rows[row];
+            desc.struct_size = sizeof desc;
+            desc.target = targets[target];
+            const smla_status status = add_kernel(context, table, &desc);
+            if (status != SMLA_OK)
+                return status;
         }
     }
     return SMLA_OK;

@@ -1,6 +1,7 @@
 /* The wgmma shapes of sm90_prefill. Generated.
  * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by
- * shared-memory descriptors; scale-a, scale-b 1; transpose of B as named: _b_k along K, _b_mn along N. */
+ * shared-memory descriptors; scale-a, scale-b 1; A along K, or along M where _a_mn is named; B along K (_b_k)
+ * or along N (_b_mn). */
 #ifndef SMLA_WGMMA_CUH
 #define SMLA_WGMMA_CUH
 
