@@ -198,6 +198,7 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
     key_half<PAGED> key;
     half_out out = {};
 
+    key.start(w);
     for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
         key.fetch(w, block, half);
         key.write(w, block, half, memory.key[block], &memory.key_full[block][half]);

@@ -145,7 +145,8 @@ static void test_values(struct bench *bench, const struct problem_spec *spec)
     struct problem problem;
     char why[PROBLEM_WHY], again_why[PROBLEM_WHY];
     if (!problem_make(bench, spec, &problem, why)) {
-        const bool no_compiler = (spec->format.layout || spec->extra.layout) && strstr(why, "NVRTC") != NULL;
+        const bool no_compiler =
+            (spec->format.layout || spec->extra.layout) && strstr(why, "no NVRTC to compile with") != NULL;
         if (no_compiler) /* a list of shapes names presets alone, so a bundle has no kernel of such a format */
             printf("       %-38s not run: no kernel in the cache and no NVRTC\n", spec->name);
         else

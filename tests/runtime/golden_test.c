@@ -177,16 +177,16 @@ int main(int count, char **arguments)
 {
     smla_context_desc desc = {.struct_size = sizeof desc, .cache_policy = SMLA_CACHE_OFF, .jit_policy = SMLA_JIT_ON};
     smla_context *context = NULL;
-    struct table table = {"", 0}, rows = {"", 0};
+    struct table table = {"", 0}, kernels = {"", 0};
     int result = 1;
 
     if (count != 2 || smla_context_create(&desc, &context) != SMLA_OK)
         return 1;
-    const smla_status status = add_kernels(context, &rows);
+    const smla_status status = add_kernels(context, &kernels);
     if (status == SMLA_OK) {
         add_compiler(context, &table);
-        memcpy(table.text + table.size, rows.text, rows.size);
-        table.size += rows.size;
+        memcpy(table.text + table.size, kernels.text, kernels.size);
+        table.size += kernels.size;
         table.text[table.size] = '\0';
         result = compare(arguments[1], &table);
     } else if (status == SMLA_ERROR_UNAVAILABLE) {
