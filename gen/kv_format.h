@@ -3,13 +3,10 @@
 #ifndef SMLA_GEN_KV_FORMAT_H
 #define SMLA_GEN_KV_FORMAT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "smla/smla.h"
-
-struct gen_refusal;
 
 struct gen_kv_format {
     const char *name;
@@ -27,10 +24,6 @@ struct gen_kv_format {
 
 /* Bytes of a token's values: what stands before its scales, or before its tail in a format placed by page. */
 int32_t gen_kv_value_bytes(const struct gen_kv_format *format);
-
-/* Turns a caller's full-size layout into a format for keys of d_qk; refuses with a sentence. */
-smla_status gen_kv_format_of_layout(const smla_kv_layout *layout, int32_t d_qk, struct gen_kv_format *out,
-                                    struct gen_refusal *refusal);
 
 /* Finds a preset by name; NULL when there is none. */
 const struct gen_kv_format *gen_kv_format_find(const char *name);

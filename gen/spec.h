@@ -31,6 +31,10 @@ struct gen_spec {
 smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_spec *spec,
                           struct gen_refusal *refusal);
 
+/* Turns a caller's full-size layout into a format for keys of d_qk; refuses with a sentence. */
+smla_status gen_kv_format_of_layout(const smla_kv_layout *layout, int32_t d_qk, struct gen_kv_format *out,
+                                    struct gen_refusal *refusal);
+
 /* Finds a format by a preset's name, or by a full-size layout where that is not NULL. */
 smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, int32_t d_qk, struct gen_kv_format *out,
                                struct gen_refusal *refusal);

@@ -38,7 +38,7 @@ static const smla_kv_layout e4m3_one_scale = {.struct_size = sizeof(smla_kv_layo
 #define USUAL .s_q = 30, .s_kv = 1500, .topk = 640, .invalid = 0.1, .sink = true, .lengths = LENGTHS_WILD
 #define EXTRA .has_extra = true, .extra_s_kv = 700, .extra_topk = 200
 
-#define ONE_KEY .s_q = 2000, .s_kv = 2048, .topk = 1, .any_codes = true, .sm_scale = 1e-30f
+#define ONE_KEY .s_q = 2000, .s_kv = 2048, .topk = 1, .any_codes = true, .magnitude = 1e-30f, .sm_scale = 1e-12f
 
 static const struct problem_spec specs[] = {
     /* presets, one run of tokens or one page */

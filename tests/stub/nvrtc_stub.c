@@ -20,7 +20,7 @@ static void reset(void)
         .minor = 9,
         .arch_count = 4,
         .archs = {80, 90, 100, 103},
-        .entry = "smla_sm90_prefill",
+        .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_turned smla_sm90_prefill_turned_paged",
         .compile_log = "",
         .reset = reset,
         .log = call_log_text,

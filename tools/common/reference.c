@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bf16.h"
 #include "kv_codec.h"
@@ -47,14 +48,17 @@ static struct problem fill_defaults(const smla_kernel_desc *shape, const smla_pr
     return p;
 }
 
-/* The format of a cache: a layout, or a preset's, or bf16. */
+/* The format of a cache: a layout, or a preset's, or bf16 of any width. */
 static bool find_layout(const char *name, const smla_kv_layout *given, int32_t d_qk, smla_kv_layout *layout)
 {
-    layout->struct_size = sizeof *layout;
-    if (given == NULL)
-        return smla_kv_layout_preset(name == NULL ? "bf16" : name, d_qk, layout) == SMLA_OK;
-    *layout = *given;
-    return true;
+    *layout = (smla_kv_layout){.struct_size = sizeof *layout,
+                               .value_type = SMLA_VALUE_BF16,
+                               .value_elems = d_qk,
+                               .place = SMLA_PLACE_TOKEN};
+    if (given != NULL)
+        *layout = *given;
+    return given != NULL || name == NULL || strcmp(name, "bf16") == 0 ||
+           smla_kv_layout_preset(name, d_qk, layout) == SMLA_OK;
 }
 
 static bool find_caches(const smla_kernel_desc *shape, const smla_prefill_args *args, struct cache caches[2])

@@ -12,11 +12,12 @@
 #define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
-#define SMLA_CACHES 1 /* caches, by the description */
 #define SMLA_THREADS 384 /* threads, by the plan */
 #define SMLA_SOFTMAX_REGISTERS 152 /* registers, by the plan */
 #define SMLA_OUTPUT_REGISTERS 176 /* registers, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
+#define SMLA_CACHES 1 /* caches, by the description */
+#define SMLA_FLAT 1 /* by the plan */
 #define SMLA_KV_VALUE_BITS 16 /* bits, by the description */
 #define SMLA_KV_VALUE_ELEMS 512 /* elements, by the description */
 #define SMLA_KV_SCALE_TYPE 0 /* by the description */

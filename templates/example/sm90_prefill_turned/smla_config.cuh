@@ -16,6 +16,17 @@
 #define SMLA_SOFTMAX_REGISTERS 152 /* registers, by the plan */
 #define SMLA_OUTPUT_REGISTERS 176 /* registers, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
+#define SMLA_CACHES 1 /* caches, by the description */
+#define SMLA_FLAT 1 /* by the plan */
+#define SMLA_KV_VALUE_BITS 16 /* bits, by the description */
+#define SMLA_KV_VALUE_ELEMS 576 /* elements, by the description */
+#define SMLA_KV_SCALE_TYPE 0 /* by the description */
+#define SMLA_KV_SCALE_GROUP 0 /* elements, by the description */
+#define SMLA_KV_BY_PAGE 0 /* by the description */
+#define SMLA_KV_TOKEN_BYTES 1152 /* bytes, by the description */
+#define SMLA_KV_SCALE_OFFSET_BYTES 1152 /* bytes, by the description */
+#define SMLA_KV_SCALE_BYTES 0 /* bytes, by the description */
+#define SMLA_KV_TAIL_OFFSET_BYTES 1152 /* bytes, by the description */
 #define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
 #define SMLA_KEY_OFFSET 9216 /* bytes, by the plan: key slots, tiles of 64 columns */
 #define SMLA_PROBABILITY_OFFSET 230400 /* bytes, by the plan: P as bf16, a row a head */
