@@ -183,6 +183,8 @@ static void passes_pages(void **state)
         assert_int_equal(params->cache[0].kv_stride_token, 512);
         assert_int_equal(params->cache[0].kv_stride_page, (int64_t)sizes[i] * 512);
     }
+    assert_non_null(strstr(call->world.driver->log(), "function 311,")); /* the entry point for pages */
+    assert_null(strstr(call->world.driver->log(), "function 301,"));
     call->args.kv_page_tokens = 64;
     call->args.kv_stride_token = 520;
     call->args.kv_stride_page = 64 * 520 + 8;
@@ -193,6 +195,7 @@ static void passes_pages(void **state)
     call->args.kv_stride_page = 0;
     must_prefill(call, call->kernel, NULL);
     check_division(&params->cache[0], 1u << 31); /* all is page 0 */
+    assert_non_null(strstr(call->world.driver->log(), "function 301,"));
 }
 
 static void with_second_cache(struct call *call)

@@ -49,10 +49,10 @@ static const char expected_load[] = "cuLibraryLoadData(ELF, 0, 0)\n"
                                     "cuFuncGetAttribute(0, function 301)\n"
                                     "cuFuncSetAttribute(function 301, 8, %u)\n"
                                     "cuLibraryGetKernel(lib 101, smla_sm90_prefill_paged)\n"
-                                    "cuKernelGetParamInfo(kernel 202, 0)\n"
-                                    "cuKernelGetFunction(kernel 202)\n"
-                                    "cuFuncGetAttribute(0, function 302)\n"
-                                    "cuFuncSetAttribute(function 302, 8, %u)\n";
+                                    "cuKernelGetParamInfo(kernel 211, 0)\n"
+                                    "cuKernelGetFunction(kernel 211)\n"
+                                    "cuFuncGetAttribute(0, function 311)\n"
+                                    "cuFuncSetAttribute(function 311, 8, %u)\n";
 
 static unsigned planned_shared_bytes(void)
 {
