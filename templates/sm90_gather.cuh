@@ -21,13 +21,23 @@ static_assert(REST_TILES >= 0 && REST_TILES <= 1,
 static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
 
+/* Reads the entries for this thread's rows of a block. */
+__device__ __forceinline__ void load_entries(const work &w, int block, i32 (&entry)[COPY_TURNS])
+{
+#pragma unroll
+    for (int turn = 0; turn < COPY_TURNS; turn++)
+        entry[turn] = load_entry(w, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+}
+
 /* Where this thread's rows of a block begin; nullptr where the entry is invalid. */
-template <bool PAGED> __device__ __forceinline__ void find_rows(const work &w, int block, const u16 *(&row)[COPY_TURNS])
+template <bool PAGED>
+__device__ __forceinline__ void find_rows(const work &w, int block, const i32 (&entry)[COPY_TURNS],
+                                          const u16 *(&row)[COPY_TURNS])
 {
     const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
 #pragma unroll
     for (int turn = 0; turn < COPY_TURNS; turn++) {
-        i32 index = load_index(w, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+        i32 index = valid_index(w, block, entry[turn]);
         row[turn] = index >= 0 ? (const u16 *)cache.kv + row_offset<PAGED>(cache, index) : nullptr;
     }
 }

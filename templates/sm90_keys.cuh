@@ -1,4 +1,5 @@
-/* A thread's part of the keys to come, in two steps: fetch may run ahead of the key slot, write may not. */
+/* A thread's part of the keys to come. fill: all slots, at the start. Then fetch may run ahead of the slot that write
+ * fills. Entries of the list are read a block ahead of what they select. */
 #ifndef SMLA_SM90_KEYS_CUH
 #define SMLA_SM90_KEYS_CUH
 
@@ -7,28 +8,52 @@
 #include "sm90_dequantise.cuh"
 #include "sm90_gather.cuh"
 
+static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
+
+typedef u8 key_tiles[KEY_TILES][TILE_BYTES];
+
 /* Every cache is bf16. */
 template <bool PAGED> struct copied_half {
+    i32 next[COPY_TURNS];
     const u16 *rows[COPY_TURNS];
-    __device__ __forceinline__ void start(const work &)
+
+    __device__ __forceinline__ void fill(const work &w, int half, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
     {
+        i32 entries[KEY_SLOTS][COPY_TURNS]; /* read together: one latency */
+#pragma unroll
+        for (int block = 0; block < KEY_SLOTS; block++)
+            load_entries(w, block, entries[block]);
+        load_entries(w, KEY_SLOTS, next);
+#pragma unroll
+        for (int block = 0; block < KEY_SLOTS; block++) {
+            if (block >= w.block_count)
+                return;
+            find_rows<PAGED>(w, block, entries[block], rows);
+            gather_half(w, half, slots[block], &key_full[block][half], rows);
+        }
     }
     __device__ __forceinline__ void fetch(const work &w, int block, int)
     {
-        find_rows<PAGED>(w, block, rows);
+        find_rows<PAGED>(w, block, next, rows);
+        load_entries(w, block + 1, next);
     }
-    __device__ __forceinline__ void write(const work &w, int, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full)
+    __device__ __forceinline__ void write(const work &w, int, int half, key_tiles &slot, u64 *key_full)
     {
-        gather_half(w, half, key, key_full, rows);
+        gather_half(w, half, slot, key_full, rows);
     }
 };
 
 /* Some cache is not. */
 template <bool PAGED> struct dequantised_half {
     raw_keys raw;
-    __device__ __forceinline__ void start(const work &w)
+
+    __device__ __forceinline__ void fill(const work &w, int half, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
     {
         fetch_entries(w, 0, raw);
+        for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+            fetch(w, block, half);
+            write(w, block, half, slots[block], &key_full[block][half]);
+        }
     }
     __device__ __forceinline__ void fetch(const work &w, int block, int half)
     {
@@ -38,13 +63,12 @@ template <bool PAGED> struct dequantised_half {
             fetch_half<second_format, PAGED>(w, block, half, raw);
         fetch_entries(w, block + 1, raw);
     }
-    __device__ __forceinline__ void write(const work &w, int block, int half, u8 (&key)[KEY_TILES][TILE_BYTES],
-                                          u64 *key_full)
+    __device__ __forceinline__ void write(const work &w, int block, int half, key_tiles &slot, u64 *key_full)
     {
         if (cache_of(w, block) == 0)
-            write_half<first_format>(w, half, key, key_full, raw);
+            write_half<first_format>(w, half, slot, key_full, raw);
         else
-            write_half<second_format>(w, half, key, key_full, raw);
+            write_half<second_format>(w, half, slot, key_full, raw);
     }
 };
 

@@ -26,7 +26,6 @@
 #include "types.cuh"
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
-static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
 static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
 
 static_assert(HEADS == 64, "tiles have 64 rows");
@@ -147,11 +146,7 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
     float out[OUTPUT_COLUMNS / 2] = {};
     key_half<PAGED> key;
 
-    key.start(w);
-    for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
-        key.fetch(w, block, half);
-        key.write(w, block, half, memory.key[block], &memory.key_full[block][half]);
-    }
+    key.fill(w, half, memory.key, memory.key_full);
     for (int block = 0; block < w.block_count; block++) {
         int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;
