@@ -143,10 +143,10 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
 
 template <bool PAGED> __device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
 {
-    float out[OUTPUT_COLUMNS / 2] = {};
     key_half<PAGED> key;
 
     key.fill(w, half, memory.key, memory.key_full);
+    float out[OUTPUT_COLUMNS / 2] = {};
     for (int block = 0; block < w.block_count; block++) {
         int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;

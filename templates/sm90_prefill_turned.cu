@@ -195,9 +195,9 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
 template <bool PAGED> __device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
 {
     key_half<PAGED> key;
-    half_out out = {};
 
     key.fill(w, half, memory.key, memory.key_full);
+    half_out out = {};
     for (int block = 0; block < w.block_count; block++) {
         int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
         bool more = block + KEY_SLOTS < w.block_count;
