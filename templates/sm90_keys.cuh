@@ -49,44 +49,26 @@ template <bool PAGED> struct dequantised_half {
 
     __device__ __forceinline__ void fill(const work &w, int half, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
     {
-        raw_keys first[KEY_SLOTS]; /* in flight together: nothing is accumulated yet */
-#pragma unroll
-        for (int block = 0; block < KEY_SLOTS; block++)
-            fetch_entries(w, block, first[block]);
-        fetch_entries(w, KEY_SLOTS, raw);
-#pragma unroll
-        for (int block = 0; block < KEY_SLOTS; block++)
-            if (block < w.block_count)
-                fetch_keys(w, block, half, first[block]);
-#pragma unroll
-        for (int block = 0; block < KEY_SLOTS; block++)
-            if (block < w.block_count)
-                write_keys(w, block, half, slots[block], &key_full[block][half], first[block]);
+        fetch_entries(w, 0, raw);
+        for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+            fetch(w, block, half);
+            write(w, block, half, slots[block], &key_full[block][half]);
+        }
     }
     __device__ __forceinline__ void fetch(const work &w, int block, int half)
     {
-        fetch_keys(w, block, half, raw);
+        if (cache_of(w, block) == 0)
+            fetch_half<first_format, PAGED>(w, block, half, raw);
+        else
+            fetch_half<second_format, PAGED>(w, block, half, raw);
         fetch_entries(w, block + 1, raw);
     }
     __device__ __forceinline__ void write(const work &w, int block, int half, key_tiles &slot, u64 *key_full)
     {
-        write_keys(w, block, half, slot, key_full, raw);
-    }
-
-    static __device__ __forceinline__ void fetch_keys(const work &w, int block, int half, raw_keys &keys)
-    {
         if (cache_of(w, block) == 0)
-            fetch_half<first_format, PAGED>(w, block, half, keys);
+            write_half<first_format>(w, half, slot, key_full, raw);
         else
-            fetch_half<second_format, PAGED>(w, block, half, keys);
-    }
-    static __device__ __forceinline__ void write_keys(const work &w, int block, int half, key_tiles &slot,
-                                                      u64 *key_full, const raw_keys &keys)
-    {
-        if (cache_of(w, block) == 0)
-            write_half<first_format>(w, half, slot, key_full, keys);
-        else
-            write_half<second_format>(w, half, slot, key_full, keys);
+            write_half<second_format>(w, half, slot, key_full, raw);
     }
 };
 
