@@ -22,7 +22,7 @@ _VALUE_BITS = {"bf16": 16, "e4m3": 8, "e2m1": 4}
 class KvFormat:
     """A layout. values: "e4m3", "e2m1" (two a byte, the even element in the low nibble) or "bf16". group: elements a
     scale; 0 of bf16. scale: "f32", "ue8m0" or "e4m3"; "none" of bf16. place: "token" or "page". scale_pad: unused bytes
-    behind a token's scales. tail: unquantised bf16 elements."""
+    behind a token's scales. tail: unquantised bf16 elements. InvalidArgumentError for a word that is none."""
 
     name: str
     elements: int
@@ -32,6 +32,13 @@ class KvFormat:
     place: str
     scale_pad: int = 0
     tail: int = 0
+
+    def __post_init__(self) -> None:
+        for field, words in (("values", _VALUES), ("scale", _SCALES), ("place", _PLACES)):
+            if getattr(self, field) not in words:
+                raise errors.InvalidArgumentError(
+                    f"kv format {self.name}: {field} '{getattr(self, field)}' is none of {', '.join(words)}"
+                )
 
     @property
     def d_qk(self) -> int:
@@ -58,26 +65,19 @@ class KvFormat:
         return page_size * self.token_bytes
 
     def to_native(self) -> _native.KvLayout:
-        """smla_kv_layout. InvalidArgumentError for a word that is none."""
+        """smla_kv_layout, whose numbers the library checks."""
         return _native.KvLayout(
-            value_type=_code(self, "values", _VALUES),
+            value_type=_VALUES[self.values],
             value_elems=self.elements,
-            scale_type=_code(self, "scale", _SCALES),
+            scale_type=_SCALES[self.scale],
             scale_group=self.group,
             scale_bytes=self.scale_bytes + self.scale_pad,
             tail_elems=self.tail,
-            place=_code(self, "place", _PLACES),
+            place=_PLACES[self.place],
         )
 
 
 AnyFormat = Union[str, KvFormat]
-
-
-def _code(row: KvFormat, field: str, codes: dict) -> int:
-    word = getattr(row, field)
-    if word not in codes:
-        raise errors.InvalidArgumentError(f"kv format {row.name}: {field} '{word}' is none of {', '.join(codes)}")
-    return codes[word]
 
 
 def _word(codes: dict, code: int) -> str:
