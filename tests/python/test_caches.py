@@ -268,6 +268,55 @@ def test_caches_without_pages(device: int) -> None:
     assert not out.any() and np.isposinf(lse).all() and np.isneginf(top).all()
 
 
+# Golden vectors --------------------------------------------------------------------------------------------
+
+
+def load(name: str) -> Dict[str, Any]:
+    """A golden vector: tensors as numpy, bf16 as bits, and the metadata."""
+    safetensors = pytest.importorskip("safetensors")
+    from safetensors.numpy import load_file
+
+    path = CASES / f"{name}.safetensors"
+    if not path.exists():
+        pytest.skip(f"no {path}: SMLA_CASES names another folder")
+    with safetensors.safe_open(str(path), "numpy") as file:
+        metadata = file.metadata()
+    tensors = load_file(str(path))
+    bits = {key: value.view(np.uint16) for key, value in tensors.items() if value.dtype.name == "bfloat16"}
+    return {**tensors, **bits, **metadata}
+
+
+def golden_cache(case: Dict[str, Any], prefix: str) -> Cache:
+    """Lists and lengths of a request are those of each of its tokens: b * s_q queries."""
+    b, s_q, topk = case[f"{prefix}indices"].shape
+    pages = aligned(case[f"{prefix}KV"].shape)
+    pages[:] = case[f"{prefix}KV"]
+    length = case.get(f"{prefix}topk_length")
+    return Cache(
+        kv_formats.kv_format(case[f"{prefix}kv_format"]),
+        pages,
+        int(case[f"{prefix}page_size"][0]),
+        case[f"{prefix}indices"].reshape(b * s_q, topk),
+        None if length is None else np.repeat(length, s_q),
+    )
+
+
+@pytest.mark.parametrize("name", ["d01-v32", "d02-model1-two-caches", "d03-v41-fp4-extra", "d04-v41", "d05-v41-planar"])
+def test_golden_caches(device: int, name: str) -> None:
+    case = load(name)
+    b, s_q, heads, d_qk = case["Q"].shape
+    caches = [golden_cache(case, prefix) for prefix in ("", "extra_") if f"{prefix}KV" in case]
+    call = dict(query=case["Q"].reshape(b * s_q, heads, d_qk), sm_scale=float(case["sm_scale"][0]))
+    call["attn_sink"] = case.get("attn_sink")
+    arguments = {**first(caches[0]), **(second(caches[1]) if len(caches) > 1 else {})}
+    out, _, lse = run_and_check(call, arguments, *caches)
+    wanted = case["O_ref"].reshape(out.shape)
+    assert np.abs(reference.from_bf16(out) - wanted).max() < 2e-2 * np.abs(wanted).max()
+    finite = np.isfinite(case["lse_ref"].reshape(lse.shape))
+    assert np.array_equal(finite, np.isfinite(lse))
+    assert np.abs(lse[finite] - case["lse_ref"].reshape(lse.shape)[finite]).max() < 1e-4
+
+
 # What does not fit -----------------------------------------------------------------------------------------
 
 
