@@ -286,7 +286,7 @@ typedef struct smla_prefill_args {
     /* Pages of kv: row i is token i % kv_page_tokens of page i / kv_page_tokens. 0: kv is one run of rows. A format
      * placed by page needs them. */
     int64_t kv_page_tokens;
-    int64_t kv_stride_page; /* 0: kv_page_tokens tokens without a gap */
+    int64_t kv_stride_page; /* 0: kv_page_tokens tokens without a gap, where those come to a multiple of 16 bytes */
     /* The second cache, of a kernel with an extra_kv_format: its list joins the first one's under one softmax. Each
      * field means what the first cache's means. */
     int64_t extra_s_kv;

@@ -47,7 +47,7 @@ class StubDriver(ctypes.Structure):
     ]
 
 
-def without_card(build: pathlib.Path, parameter_bytes: int = 176) -> None:
+def without_card(build: pathlib.Path, parameter_bytes: int = 280) -> None:
     """Puts the stubs in the driver's and NVRTC's places. parameter_bytes: of the prefill kernel, which the driver tells
     and smla checks."""
     names = {"SMLA_LIBRARY": "libsmla.so", "SMLA_DRIVER": "libcuda_stub.so", "SMLA_NVRTC": "libnvrtc_stub.so"}

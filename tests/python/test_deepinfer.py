@@ -10,11 +10,12 @@ import pytest
 import problems
 import reference
 import smla
-from smla import deepinfer, kv_formats
+from smla import _deepinfer_smla, deepinfer, kv_formats
 from smla.flash_mla import flash_mla_sparse_fwd
 from smla.flashinfer_trace import run
 
 pytest.importorskip("ml_dtypes")
+GATHER = kv_formats.gather
 CASES = pathlib.Path(os.environ.get("SMLA_CASES", pathlib.Path(__file__).resolve().parents[3] / "shared" / "cases"))
 
 
@@ -305,6 +306,59 @@ def test_flat_tokens_and_out(device: int) -> None:
     flat = decode(case)
     assert flat[0].shape == (3, 64, 512) and np.array_equal(flat[0], batched[0][:, 0])
     assert np.array_equal(flat[1], batched[1][:, 0])
+
+
+@pytest.fixture
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode reads the caches themselves: gathering fails."""
+    monkeypatch.setenv(_deepinfer_smla.DIRECT, "1")
+    monkeypatch.setattr(kv_formats, "gather", None)
+
+
+def aligned(case: Dict[str, Any]) -> Dict[str, Any]:
+    """The same with caches that start at multiples of 16 bytes."""
+    for key in ("KV", "extra_KV"):
+        if key in case:
+            memory = np.empty(case[key].size + 16, np.uint8)
+            start = -memory.ctypes.data % 16
+            copy = memory[start : start + case[key].size].reshape(case[key].shape)
+            copy[:] = case[key]
+            case[key] = copy
+    return case
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_decode_without_staging(device: int, name: str, direct: None) -> None:
+    case = aligned(load(name))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kv_formats, "gather", GATHER)
+        expected = expected_of_case(case)
+    check_decode(decode(case), expected)
+
+
+@pytest.mark.parametrize("layout, extra, s_q, batch", [("v41", "v4", 2, 2), ("hopper_fp4", None, 1, 3)])
+def test_decode_without_staging(
+    device: int, monkeypatch: pytest.MonkeyPatch, layout: str, extra: Optional[str], s_q: int, batch: int
+) -> None:
+    """The same contract: lists of three and four dimensions, lengths a request and a token, pages by shape, out."""
+    case = aligned(make_case(layout, extra, batch=batch, s_q=s_q))
+    case["topk_length"] = np.array([40, 0, 99][:batch], np.int32)
+    by_token = np.repeat(case["topk_length"][:, None], s_q, axis=1)
+    staged = decode(case)
+    expected = expected_of_case(case)
+    monkeypatch.setenv(_deepinfer_smla.DIRECT, "1")
+    monkeypatch.setattr(kv_formats, "gather", None)
+    result = decode(case)
+    check_decode(result, expected)
+    assert result[0].shape == staged[0].shape and result[1].shape == staged[1].shape
+    out = np.zeros_like(result[0])
+    case["indices"] = case["indices"][:, :, None]
+    again = decode(case, length=by_token, out=out)
+    assert again[0] is out and np.array_equal(out, result[0]) and np.array_equal(again[1], result[1])
+    with pytest.raises(smla.InvalidArgumentError, match="length is"):
+        decode(case, length=by_token[:, :0])
+    with pytest.raises(smla.InvalidArgumentError, match="a page of 34 tokens"):
+        decode(case, page_size=34)
 
 
 def test_slots_outside_and_a_cache_without_pages(device: int) -> None:

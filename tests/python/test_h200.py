@@ -189,8 +189,11 @@ def load(name: str) -> Dict[str, Any]:
 GOLDEN = ["d01-v32", "d02-model1-two-caches", "d03-v41-fp4-extra", "d04-v41", "d05-v41-planar"]
 
 
+@pytest.mark.parametrize("direct", ["0", "1"])
 @pytest.mark.parametrize("name", GOLDEN)
-def test_golden_decode(name: str) -> None:
+def test_golden_decode(monkeypatch: pytest.MonkeyPatch, name: str, direct: str) -> None:
+    """Gathered to bf16 first, and by the kernel of the formats."""
+    monkeypatch.setenv("DEEPINFER_SPARSE_MLA_DIRECT", direct)
     case = load(name)
     query, sink = case["Q"], case.get("attn_sink")
     b, s_q, heads, d = query.shape

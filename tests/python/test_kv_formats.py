@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kv_rows
 import reference
 from smla import kv_formats
 from smla._formats_numpy import E2M1_VALUES, NumpyOps, _encode_e4m3, _table, e4m3_table, ue8m0_table
@@ -79,6 +80,7 @@ def test_written_tokens_are_read_back(layout: str, page_size: int, align: int) -
         ("v41_planar", (0, 64 * 512, None)),
         ("v41_fp4", (0, 256, None)),
         ("v41_fp4_planar", (0, 64 * 256, None)),
+        ("hopper_fp4", (0, 224, 256)),
     ],
 )
 def test_where_things_lie(layout: str, offsets: tuple) -> None:
@@ -97,6 +99,7 @@ def test_where_things_lie(layout: str, offsets: tuple) -> None:
         "v41_planar": 528,
         "v41_fp4": 288,
         "v41_fp4_planar": 288,
+        "hopper_fp4": 384,
     }
     assert row.token_bytes == sizes[layout]
 
@@ -127,6 +130,17 @@ def test_a_nan_stays_in_its_group(layout: str) -> None:
     kv_formats.write(cache, np.array([1]), rows, layout, 2)
     got = reference.from_bf16(kv_formats.gather(cache, np.array([1]), layout, 2))[0]
     assert np.isnan(got[: row.group]).all() and np.isfinite(got[row.group :]).all()
+
+
+def test_bytes_are_those_of_the_shared_file() -> None:
+    """Which tests/tools/kv_codec_test.c holds against the C writer and reader."""
+    load_file = pytest.importorskip("safetensors.numpy").load_file
+    kept = load_file(str(kv_rows.PATH))
+    assert np.array_equal(kept.pop("slots"), kv_rows.SLOTS)
+    made = kv_rows.written(kept.pop("rows"))
+    assert sorted(made) == sorted(kept)
+    for name, value in made.items():
+        assert np.array_equal(kept[name], value), name
 
 
 def test_arbitrary_float_scales_are_read() -> None:

@@ -25,7 +25,9 @@ class Dtype:
         return f"torch.{self.name}"
 
 
-BF16, F32, I32, I64 = (Dtype(name) for name in ("bfloat16", "float32", "int32", "int64"))
+BF16, F32, I32, I64, U8, E4M3 = (
+    Dtype(name) for name in ("bfloat16", "float32", "int32", "int64", "uint8", "float8_e4m3fn")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +177,70 @@ def test_what_the_general_way_serves(calls: list, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_plain, "_current_stream", None)
     smla.prefill(**inputs(**OTHER[name]))
     assert len(calls) == 1
+
+
+CACHES = {
+    "v41, pages one after the other": (
+        dict(kv=Tensor((20, 64, 1, 528), U8), kv_format="v41"),
+        dict(s_kv=1280, kv_stride_token=528, kv_page_tokens=0, kv_stride_page=0),
+    ),
+    "v41, pages apart": (
+        dict(kv=Tensor((20, 64, 1, 528), E4M3, (50000, 528, 528, 1)), kv_format="v41"),
+        dict(s_kv=1280, kv_stride_token=528, kv_page_tokens=64, kv_stride_page=50000),
+    ),
+    "v41, pages of one token": (
+        dict(kv=Tensor((20, 1, 1, 528), U8, (50000, 528, 528, 1)), kv_format="v41"),
+        dict(s_kv=20, kv_stride_token=50000, kv_page_tokens=0, kv_stride_page=0),
+    ),
+    "v4, padded pages": (
+        dict(kv=Tensor((20, 37440), U8), kv_format="v4", kv_page_tokens=64),
+        dict(s_kv=1280, kv_stride_token=0, kv_page_tokens=64, kv_stride_page=37440),
+    ),
+    "v4, one page": (
+        dict(kv=Tensor((1, 1280 * 584), U8), kv_format="v4", kv_page_tokens=1280),
+        dict(s_kv=1280, kv_stride_token=0, kv_page_tokens=1280, kv_stride_page=0),
+    ),
+    "v41, flat": (
+        dict(kv=Tensor((300, 528), U8, (544, 1)), kv_format="v41"),
+        dict(s_kv=300, kv_stride_token=544, kv_page_tokens=0, kv_stride_page=0),
+    ),
+    "bf16, pages apart": (
+        dict(kv=Tensor((20, 64, 512), BF16, (80000, 512, 1)), kv_page_tokens=64),
+        dict(s_kv=1280, kv_stride_token=512, kv_page_tokens=64, kv_stride_page=80000),
+    ),
+    "two caches": (
+        dict(
+            kv=Tensor((20, 64, 1, 528), U8),
+            kv_format="v41",
+            extra_kv=Tensor((9, 576), U8, (1024, 1)),
+            extra_kv_format="v41_fp4_planar",
+            extra_kv_page_tokens=2,
+            extra_indices=Tensor((5, 1, 33), I32, (40, 40, 1)),
+            extra_topk_length=Tensor((5,), I32, (2,)),
+        ),
+        dict(
+            s_kv=1280,
+            extra_s_kv=18,
+            extra_topk=33,
+            extra_kv_stride_token=0,
+            extra_kv_page_tokens=2,
+            extra_kv_stride_page=1024,
+            extra_indices_stride_token=40,
+            extra_topk_length_stride=2,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_caches_arrive_as_they_are(calls: list, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    changes, wanted = CACHES[name]
+    monkeypatch.setattr(_plain, "context", None)
+    smla.prefill(**inputs(**changes))
+    ((got, stream),) = calls
+    assert stream == STREAM and {key: got[key] for key in wanted} == wanted
+    for key in ("kv", "extra_kv", "extra_indices", "extra_topk_length"):
+        assert got[key] == (changes[key].data_ptr() if key in changes else None)
 
 
 WRONG = {

@@ -449,6 +449,7 @@ static const struct bad bad_arguments[] = {
 static const struct bad bad_caches[] = {
     BAD_I(kv_page_tokens, 0, "kv_page_tokens is 0: in this format a page's scales stand behind its values"),
     BAD_I(kv_page_tokens, -1, "kv_page_tokens -1 is negative"),
+    BAD_I(kv_page_tokens, 53, "kv_stride_page 30952: this kernel needs a multiple of 16 elements (16 bytes)"),
     BAD_I(kv_page_tokens, (int64_t)INT32_MAX + 1, "kv_page_tokens 2147483648"),
     BAD_I(kv_stride_token, 584, "kv_stride_token 584: tokens have no stride in a format placed by page"),
     BAD_I(kv_stride_page, 64 * 584 + 24,

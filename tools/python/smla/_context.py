@@ -5,9 +5,10 @@ import dataclasses
 import logging
 import os
 import threading
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from . import _native, errors
+from ._kv_format import AnyFormat, KvFormat
 from ._library import library
 
 logger = logging.getLogger("smla")
@@ -16,7 +17,8 @@ _WORKSPACE_SIZES = 4096  # remembered of a kernel
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a kernel is generated for: smla_kernel_desc. d_qk 0: OP_COMBINE; target None: the device's own."""
+    """What a kernel is generated for: smla_kernel_desc. d_qk 0: OP_COMBINE; target None: the device's own; kv_format
+    None: bf16; extra_kv_format None: no second cache."""
 
     h_q: int
     d_qk: int
@@ -24,8 +26,11 @@ class Description:
     op: int = _native.OP_PREFILL
     batch_invariant: bool = False
     target: Optional[str] = None
+    kv_format: Optional[AnyFormat] = None
+    extra_kv_format: Optional[AnyFormat] = None
 
     def to_native(self) -> _native.KernelDesc:
+        formats = {**_format("kv", self.kv_format), **_format("extra_kv", self.extra_kv_format)}
         return _native.KernelDesc(
             op=self.op,
             h_q=self.h_q,
@@ -33,7 +38,21 @@ class Description:
             d_v=self.d_v,
             batch_invariant=int(self.batch_invariant),
             target=self.target.encode() if self.target else None,
+            **formats,
         )
+
+
+def _format(cache: str, kv_format: Optional[AnyFormat]) -> Dict[str, Any]:
+    """The field of smla_kernel_desc that names a cache's format, or holds its layout."""
+    if kv_format is None:
+        return {}
+    if isinstance(kv_format, KvFormat):
+        return {f"{cache}_layout": ctypes.pointer(kv_format.to_native())}
+    if not isinstance(kv_format, str):
+        raise errors.InvalidArgumentError(
+            f"{cache}_format is a {type(kv_format).__name__}: give a preset's name or a smla.kv_formats.KvFormat"
+        )
+    return {f"{cache}_format": kv_format.encode()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,15 +185,43 @@ def _query_support(handle: Optional[ctypes.c_void_p], description: Description) 
     )
 
 
-def query_support(h_q: int, d_qk: int, d_v: int = 512, *, target: Optional[str] = None, device: int = 0) -> Support:
-    """Tells whether a shape can be served, and how. With a target no device is needed."""
-    description = Description(h_q, d_qk, d_v, target=target)
+def query_support(
+    h_q: int,
+    d_qk: int,
+    d_v: int = 512,
+    *,
+    kv_format: Optional[AnyFormat] = None,
+    extra_kv_format: Optional[AnyFormat] = None,
+    target: Optional[str] = None,
+    device: int = 0,
+) -> Support:
+    """Tells whether a shape can be served, and how. Formats: as for prepare. With a target no device is needed."""
+    description = Description(h_q, d_qk, d_v, target=target, kv_format=kv_format, extra_kv_format=extra_kv_format)
     return _query_support(None, description) if target else context(device).query_support(description)
 
 
-def prepare(h_q: int, d_qk: int, d_v: int = 512, *, batch_invariant: bool = False, device: int = 0) -> None:
-    """Makes a shape's kernel ready on a device, as the first call would. Raises what smla_prepare returns."""
-    context(device).kernel(Description(h_q, d_qk, d_v, batch_invariant=batch_invariant))
+def prepare(
+    h_q: int,
+    d_qk: int,
+    d_v: int = 512,
+    *,
+    kv_format: Optional[AnyFormat] = None,
+    extra_kv_format: Optional[AnyFormat] = None,
+    batch_invariant: bool = False,
+    device: int = 0,
+) -> None:
+    """Makes a shape's kernel ready on a device, as the first call would. kv_format: a preset's name or a
+    smla.kv_formats.KvFormat; None is bf16. extra_kv_format: of a second cache, bf16 named too; None is no second cache.
+    Raises what smla_prepare returns."""
+    description = Description(
+        h_q,
+        d_qk,
+        d_v,
+        batch_invariant=batch_invariant,
+        kv_format=None if kv_format == "bf16" else kv_format,
+        extra_kv_format=extra_kv_format,
+    )
+    context(device).kernel(description)
 
 
 def prepare_combine(h_q: int, d_v: int = 512, *, device: int = 0) -> None:

@@ -1,10 +1,15 @@
 """The smla backend of smla.deepinfer: its two entry points on smla's kernel."""
 
-from typing import Any, Optional, Tuple
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _context, _tensor, kv_formats
+from ._kv_format import AnyFormat
 from ._prefill import prefill
 from .errors import InvalidArgumentError, UnsupportedError
+
+
+DIRECT = "DEEPINFER_SPARSE_MLA_DIRECT"
 
 
 def prefill_attn_varlen_sparse(
@@ -29,8 +34,8 @@ def prefill_attn_varlen_sparse(
     return out, lse
 
 
-def _lists(indices: Any, length: Optional[Any], batch: int, s_q: int, name: str) -> Tuple[Any, Any]:
-    """(indices [batch, s_q, topk], which positions count [batch, s_q, topk]) of one cache."""
+def _list(indices: Any, batch: int, s_q: int, name: str) -> Any:
+    """The lists of one cache as [batch, s_q, topk]."""
     shape = tuple(indices.shape)
     if len(shape) == 4 and shape[2] == 1:
         indices = indices.reshape(shape[:2] + shape[3:])
@@ -43,6 +48,12 @@ def _lists(indices: Any, length: Optional[Any], batch: int, s_q: int, name: str)
     described = _tensor.describe(indices, name)
     if described.dtype != "i32":
         raise InvalidArgumentError(f"{name} is {described.dtype}: int32 is needed")
+    return indices
+
+
+def _lists(indices: Any, length: Optional[Any], batch: int, s_q: int, name: str) -> Tuple[Any, Any]:
+    """(indices [batch, s_q, topk], which positions count [batch, s_q, topk]) of one cache."""
+    indices = _list(indices, batch, s_q, name)
     counted = indices >= 0
     if length is not None:
         counted = counted & (_positions(indices) < _per_token(length, batch, s_q, name.replace("indices", "length")))
@@ -66,13 +77,23 @@ def _per_token(length: Any, batch: int, s_q: int, name: str) -> Any:
     return length.reshape((batch, -1, 1))
 
 
-def _gather(cache: Any, indices: Any, counted: Any, layout: str, page_size: Optional[int]) -> Tuple[Any, Any]:
+def _gather(cache: Any, indices: Any, counted: Any, layout: AnyFormat, page_size: Optional[int]) -> Tuple[Any, Any]:
     """(rows [batch * s_q, topk, d_qk] bf16, which of them count [batch * s_q, topk])."""
     view = kv_formats.open_cache(cache, layout, page_size)
     rows = kv_formats.gather(cache, indices, layout, page_size)
     tokens = indices.shape[0] * indices.shape[1]
     counted = counted & (indices < view.slots)
     return rows.reshape((tokens, indices.shape[2], view.layout.d_qk)), counted.reshape((tokens, indices.shape[2]))
+
+
+def _lengths(length: Optional[Any], batch: int, s_q: int, name: str) -> Any:
+    """A length for each token, [batch * s_q]."""
+    if length is None:
+        return None
+    per_token = _per_token(length, batch, s_q, name)[:, :, 0]
+    if _tensor.is_torch(length):
+        return per_token.expand(batch, s_q).reshape(-1)
+    return _tensor.numpy_module().broadcast_to(per_token, (batch, s_q)).reshape(-1)
 
 
 def _join(parts: list) -> Any:
@@ -93,7 +114,47 @@ def _identity(counted: Any) -> Any:
     return np.where(counted, np.arange(counted.size, dtype=np.int32).reshape(counted.shape), np.int32(-1))
 
 
-def _check_shape(query: Any, layouts: Tuple[str, ...]) -> None:
+class _Scope(NamedTuple):
+    """One cache of a decode call, as the caller gave it. prefix: of its arguments' names."""
+
+    prefix: str
+    cache: Any
+    indices: Any
+    length: Optional[Any]
+    layout: AnyFormat
+    page_size: Optional[int]
+
+
+def _staged(scopes: List[_Scope], batch: int, s_q: int) -> Dict[str, Any]:
+    """smla.prefill's keys and lists: the selected tokens as bf16, and their own numbers."""
+    parts = [
+        _gather(
+            scope.cache,
+            *_lists(scope.indices, scope.length, batch, s_q, f"{scope.prefix}indices"),
+            scope.layout,
+            scope.page_size,
+        )
+        for scope in scopes
+    ]
+    rows, counted = (_join([part[i] for part in parts]) for i in range(2))
+    return {"kv": rows.reshape((-1, rows.shape[-1])), "indices": _identity(counted)}
+
+
+def _direct(scopes: List[_Scope], batch: int, s_q: int) -> Dict[str, Any]:
+    """The same with the caches as they are: nothing of them is copied."""
+    keys: Dict[str, Any] = {}
+    for scope in scopes:
+        prefix = scope.prefix
+        lists = _list(scope.indices, batch, s_q, f"{prefix}indices")
+        keys[f"{prefix}kv"] = scope.cache
+        keys[f"{prefix}indices"] = lists.reshape((batch * s_q, lists.shape[-1]))
+        keys[f"{prefix}topk_length"] = _lengths(scope.length, batch, s_q, f"{prefix}length")
+        keys[f"{prefix}kv_format"] = scope.layout
+        keys[f"{prefix}kv_page_tokens"] = scope.page_size
+    return keys
+
+
+def _check_shape(query: Any, layouts: Tuple[AnyFormat, ...]) -> None:
     """Refuses what has no kernel before anything is gathered, in smla's own words."""
     described = _tensor.describe(query, "query")
     if described.dtype not in ("bf16", "u16"):
@@ -101,9 +162,8 @@ def _check_shape(query: Any, layouts: Tuple[str, ...]) -> None:
     h_q, d_qk = described.shape[-2:]
     for layout in layouts:
         if kv_formats.kv_format(layout).d_qk != d_qk:
-            raise InvalidArgumentError(
-                f"query has d_qk {d_qk} and kv format {layout} has {kv_formats.kv_format(layout).d_qk}"
-            )
+            row = kv_formats.kv_format(layout)
+            raise InvalidArgumentError(f"query has d_qk {d_qk} and kv format {row.name} has {row.d_qk}")
     support = _context.context(described.device or 0).query_support(_context.Description(h_q, d_qk))
     if not support.supported:
         raise UnsupportedError(support.reason)
@@ -133,29 +193,21 @@ def decode_attn_sparse(
         raise InvalidArgumentError(f"query is {list(query.shape)}: [batch, s_q, h_q, d_qk] or [tokens, h_q, d_qk]")
     if (extra_kv_cache is None) != (extra_indices is None):
         raise InvalidArgumentError("extra_kv_cache and extra_indices come together")
-    extra_kv_format = extra_kv_format or kv_format
-    _check_shape(batched, (kv_format,) if extra_kv_cache is None else (kv_format, extra_kv_format))
-    batch, s_q, h_q, d_qk = batched.shape
-    scopes = [_gather(kv_cache, *_lists(indices, length, batch, s_q, "indices"), kv_format, page_size)]
+    scopes = [_Scope("", kv_cache, indices, length, kv_format, page_size)]
     if extra_kv_cache is not None:
-        scopes.append(
-            _gather(
-                extra_kv_cache,
-                *_lists(extra_indices, extra_length, batch, s_q, "extra_indices"),
-                extra_kv_format,
-                extra_page_size,
-            )
-        )
-    rows, counted = (_join([scope[i] for scope in scopes]) for i in range(2))
+        extra_format = extra_kv_format or kv_format
+        scopes.append(_Scope("extra_", extra_kv_cache, extra_indices, extra_length, extra_format, extra_page_size))
+    _check_shape(batched, tuple(scope.layout for scope in scopes))
+    batch, s_q, h_q, d_qk = batched.shape
+    keys = (_direct if os.environ.get(DIRECT) == "1" else _staged)(scopes, batch, s_q)
     tokens = batch * s_q
     if out is not None:
         _check_out(out, tuple(batched.shape[:3]) if not flat else (batch, h_q))
     flat_out = out if out is None or flat else _merge_tokens(out, tokens)
     result, _, lse = prefill(
         batched.reshape((tokens, h_q, d_qk)),
-        rows.reshape((-1, d_qk)),
-        _identity(counted),
-        softmax_scale,
+        sm_scale=softmax_scale,
+        **keys,
         attn_sink=attn_sink,
         out=flat_out,
         max_logits=None,

@@ -22,6 +22,18 @@ OP_PREFILL = 1
 OP_PREFILL_REFERENCE = 2
 OP_COMBINE = 3
 
+VALUE_BF16 = 1
+VALUE_E4M3 = 2
+VALUE_E2M1 = 3
+
+SCALE_NONE = 0
+SCALE_FP32 = 1
+SCALE_UE8M0 = 2
+SCALE_E4M3 = 3
+
+PLACE_TOKEN = 1
+PLACE_PAGE = 2
+
 LSE_BASE_2 = 1 << 0
 LSE_WITH_SINK = 1 << 1
 LSE_EMPTY_NEGATIVE = 1 << 2
@@ -70,6 +82,19 @@ class ContextDesc(_Sized):
     ]
 
 
+class KvLayout(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("value_type", ctypes.c_uint32),
+        ("value_elems", ctypes.c_int32),
+        ("scale_type", ctypes.c_uint32),
+        ("scale_group", ctypes.c_int32),
+        ("scale_bytes", ctypes.c_int32),
+        ("tail_elems", ctypes.c_int32),
+        ("place", ctypes.c_uint32),
+    ]
+
+
 class KernelDesc(_Sized):
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -83,6 +108,8 @@ class KernelDesc(_Sized):
         ("kv_format", ctypes.c_char_p),
         ("extra_kv_format", ctypes.c_char_p),
         ("target", ctypes.c_char_p),
+        ("kv_layout", ctypes.POINTER(KvLayout)),
+        ("extra_kv_layout", ctypes.POINTER(KvLayout)),
     ]
 
 
@@ -133,6 +160,18 @@ class PrefillArgs(_Sized):
         ("workspace_bytes", ctypes.c_uint64),
         ("ref_out_abs", ctypes.c_void_p),
         ("ref_logit_abs", ctypes.c_void_p),
+        ("kv_page_tokens", ctypes.c_int64),
+        ("kv_stride_page", ctypes.c_int64),
+        ("extra_s_kv", ctypes.c_int64),
+        ("extra_topk", ctypes.c_int64),
+        ("extra_kv", ctypes.c_void_p),
+        ("extra_kv_stride_token", ctypes.c_int64),
+        ("extra_kv_page_tokens", ctypes.c_int64),
+        ("extra_kv_stride_page", ctypes.c_int64),
+        ("extra_indices", ctypes.c_void_p),
+        ("extra_indices_stride_token", ctypes.c_int64),
+        ("extra_topk_length", ctypes.c_void_p),
+        ("extra_topk_length_stride", ctypes.c_int64),
     ]
 
 
@@ -188,6 +227,7 @@ class StatsCounters(_Sized):
 STRUCTS = {
     "smla_error_info": ErrorInfo,
     "smla_context_desc": ContextDesc,
+    "smla_kv_layout": KvLayout,
     "smla_kernel_desc": KernelDesc,
     "smla_support": Support,
     "smla_prefill_args": PrefillArgs,
@@ -211,6 +251,15 @@ CONSTANTS = {
     "SMLA_OP_PREFILL": OP_PREFILL,
     "SMLA_OP_PREFILL_REFERENCE": OP_PREFILL_REFERENCE,
     "SMLA_OP_COMBINE": OP_COMBINE,
+    "SMLA_VALUE_BF16": VALUE_BF16,
+    "SMLA_VALUE_E4M3": VALUE_E4M3,
+    "SMLA_VALUE_E2M1": VALUE_E2M1,
+    "SMLA_SCALE_NONE": SCALE_NONE,
+    "SMLA_SCALE_FP32": SCALE_FP32,
+    "SMLA_SCALE_UE8M0": SCALE_UE8M0,
+    "SMLA_SCALE_E4M3": SCALE_E4M3,
+    "SMLA_PLACE_TOKEN": PLACE_TOKEN,
+    "SMLA_PLACE_PAGE": PLACE_PAGE,
     "SMLA_LSE_BASE_2": LSE_BASE_2,
     "SMLA_LSE_WITH_SINK": LSE_WITH_SINK,
     "SMLA_LSE_EMPTY_NEGATIVE": LSE_EMPTY_NEGATIVE,
@@ -232,6 +281,7 @@ _FUNCTIONS = {
     "smla_abi_version": (ctypes.c_uint32, []),
     "smla_context_create": (_STATUS, [_POINTER(ContextDesc), _POINTER(_HANDLE)]),
     "smla_context_destroy": (None, [_HANDLE]),
+    "smla_kv_layout_preset": (_STATUS, [ctypes.c_char_p, ctypes.c_int32, _POINTER(KvLayout)]),
     "smla_query_support": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(Support)]),
     "smla_prepare": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(_HANDLE)]),
     "smla_kernel_destroy": (None, [_HANDLE]),

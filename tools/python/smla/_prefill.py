@@ -4,14 +4,15 @@ import contextlib
 import math
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from . import _native, _outputs, _plain, _tensor
+from . import _caches, _native, _outputs, _plain, _tensor
 from ._context import Description, Kernel, context
 from ._driver import driver
+from ._kv_format import AnyFormat, KvFormat, resolve
 from ._staging import Staging
 from ._tensor import Tensor
 from .errors import InvalidArgumentError, UnsupportedError
 
-_BF16 = ("bf16", "u16")  # numpy has no bf16 of its own: its bits come as uint16
+_BF16 = _caches.BF16
 _OUTPUTS = ("out", "lse", "max_logits")
 
 
@@ -50,8 +51,9 @@ def _drop_kv_head(tensor: Tensor, name: str) -> Tensor:
     if len(tensor.shape) != 3:
         return tensor
     if tensor.shape[1] != 1:
+        pages = f" (or, with {name}_page_tokens, the tokens of a page)" if name.endswith("kv") else ""
         raise UnsupportedError(
-            f"{name} is {_say(tensor)}: all query heads share one key/value head, so its second dimension is 1"
+            f"{name} is {_say(tensor)}: all query heads share one key/value head, so its second dimension is 1{pages}"
         )
     return Tensor(
         tensor.pointer,
@@ -79,7 +81,7 @@ def _settle(value: Any, tensor: Tensor) -> Any:
 class _Call:
     """The tensors of one call, described and checked, all on one device or all on the host."""
 
-    def __init__(self, inputs: Dict[str, Any], stream: Optional[int]) -> None:
+    def __init__(self, inputs: Dict[str, Any], caches: Dict[str, _caches.Asked], stream: Optional[int]) -> None:
         self.stream = stream
         self.tensors: Dict[str, Tensor] = {}
         for name, value in inputs.items():
@@ -87,23 +89,44 @@ class _Call:
                 tensor = _tensor.describe(value, name, stream)
                 settled = _settle(value, tensor)
                 self.tensors[name] = tensor if settled is value else _tensor.describe(settled, name, stream)
-        self.tensors["kv"] = _drop_kv_head(self.tensors["kv"], "kv")
-        self.tensors["indices"] = _drop_kv_head(self.tensors["indices"], "indices")
-        self._check_inputs()
+        self.rows: Dict[str, _caches.Rows] = {}
+        self._check_inputs(caches)
 
-    def _check_inputs(self) -> None:
-        query, kv, indices = (self.tensors[name] for name in ("query", "kv", "indices"))
+    def _check_inputs(self, caches: Dict[str, _caches.Asked]) -> None:
+        query = self.tensors["query"]
         _check(
             len(query.shape) == 3 and query.dtype in _BF16, f"query is {_say(query)}: [s_q, h_q, d_qk] bf16 is needed"
         )
         self.s_q, self.h_q, self.d_qk = query.shape
-        self._expect("kv", (kv.shape[0], self.d_qk) if kv.shape else (), _BF16, "[s_kv, d_qk] or [s_kv, 1, d_qk]")
-        self._expect(
-            "indices", (self.s_q, indices.shape[-1]) if indices.shape else (), ("i32",), "[s_q, topk] or [s_q, 1, topk]"
-        )
-        self.s_kv, self.topk = kv.shape[0], indices.shape[-1]
-        self._expect("topk_length", (self.s_q,), ("i32",), "[s_q]")
+        for prefix, asked in caches.items():
+            self.rows[prefix] = self._rows(f"{prefix}kv", asked)
+            self._check_lists(prefix)
         self._expect("attn_sink", (self.h_q,), ("f32",), "[h_q]")
+
+    def _rows(self, name: str, asked: _caches.Asked) -> _caches.Rows:
+        """Where the rows of a cache lie: of bf16 without pages here, else by its format."""
+        tensor = self.tensors[name]
+        if asked.kv_format is None and asked.page_tokens is None and len(tensor.shape) != 4:
+            words = "[s_kv, d_qk] or [s_kv, 1, d_qk]"
+            if tensor.dtype in _caches.BYTES:
+                words = f"a quantised cache comes with its {name[:-2]}kv_format, and without one {words}"
+            self.tensors[name] = tensor = _drop_kv_head(tensor, name)
+            self._expect(name, (tensor.shape[0], self.d_qk) if tensor.shape else (), _BF16, words)
+            return _caches.Rows(tensor.shape[0], self.stride(name, 0))
+        rows = _caches.rows(tensor, resolve(asked.kv_format or "bf16", self.d_qk), asked.page_tokens, name)
+        self._check_place(name)
+        return rows
+
+    def _check_lists(self, prefix: str) -> None:
+        name = f"{prefix}indices"
+        self.tensors[name] = indices = _drop_kv_head(self.tensors[name], name)
+        shape = (self.s_q, indices.shape[-1]) if indices.shape else ()
+        self._expect(name, shape, ("i32",), "[s_q, topk] or [s_q, 1, topk]")
+        self._expect(f"{prefix}topk_length", (self.s_q,), ("i32",), "[s_q]")
+
+    @property
+    def topk(self) -> int:
+        return self.tensors["indices"].shape[-1]
 
     def _expect(self, name: str, shape: Tuple[int, ...], dtypes: Tuple[str, ...], words: str) -> None:
         tensor = self.tensors.get(name)
@@ -114,10 +137,13 @@ class _Call:
             f"{name} is {_say(tensor)}: {words} {dtypes[0]} is needed, here {list(shape)}",
         )
         _check(
-            name == "topk_length" or shape[-1] <= 1 or tensor.numel == 0 or tensor.strides[-1] == 1,
+            name.endswith("topk_length") or shape[-1] <= 1 or tensor.numel == 0 or tensor.strides[-1] == 1,
             f"{name}: its last dimension has stride {tensor.strides[-1]}; it must be contiguous",
         )
-        query = self.tensors["query"]
+        self._check_place(name)
+
+    def _check_place(self, name: str) -> None:
+        tensor, query = self.tensors[name], self.tensors["query"]
         _check(tensor.device == query.device, f"{name} is on {_place(tensor)} and query on {_place(query)}")
 
     def check_query_row(self) -> None:
@@ -160,22 +186,35 @@ def _is_read_only(value: Any) -> bool:
     return bool(interface and interface["data"][1])
 
 
+def _cache_fields(call: _Call, prefix: str) -> Dict[str, int]:
+    """The fields of smla_prefill_args that describe a cache, its pointers excepted."""
+    rows, indices = call.rows[prefix], f"{prefix}indices"
+    return {
+        f"{prefix}s_kv": rows.s_kv,
+        f"{prefix}topk": call.tensors[indices].shape[-1],
+        f"{prefix}kv_stride_token": rows.stride_token,
+        f"{prefix}kv_page_tokens": rows.page_tokens,
+        f"{prefix}kv_stride_page": rows.stride_page,
+        f"{prefix}indices_stride_token": call.stride(indices, 0),
+        f"{prefix}topk_length_stride": call.stride(f"{prefix}topk_length", 0),
+    }
+
+
 def _fill(call: _Call, sm_scale: float, lse_flags: int, pointers: Mapping[str, Optional[int]]) -> _native.PrefillArgs:
+    caches: Dict[str, int] = {}
+    for prefix in call.rows:
+        caches.update(_cache_fields(call, prefix))
     return _native.PrefillArgs(
         lse_flags=lse_flags,
         s_q=call.s_q,
-        s_kv=call.s_kv,
-        topk=call.topk,
         sm_scale=sm_scale,
         query_stride_token=call.stride("query", 0),
         query_stride_head=call.stride("query", 1),
-        kv_stride_token=call.stride("kv", 0),
-        indices_stride_token=call.stride("indices", 0),
-        topk_length_stride=call.stride("topk_length", 0),
         out_stride_token=call.stride("out", 0),
         out_stride_head=call.stride("out", 1),
         lse_stride_token=call.stride("lse", 0),
         max_logits_stride_token=call.stride("max_logits", 0),
+        **caches,
         **pointers,
     )
 
@@ -210,6 +249,29 @@ def _run_on_host(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int, d
         staging.copy_back(call.stream or 0)
 
 
+def _second_cache(
+    kv_format: Optional[AnyFormat],
+    extra_kv_format: Optional[AnyFormat],
+    page_tokens: Optional[int],
+    tensors: Mapping[str, Any],
+) -> _caches.Asked:
+    """What is said of the second cache, whose tensors come together. Its format is the first one's unless said."""
+    for name in ("extra_kv", "extra_indices"):
+        _check(
+            tensors[name] is not None,
+            f"{name} is missing: a second cache comes as extra_kv with extra_indices, or no argument of it is given",
+        )
+    return _caches.Asked(_not_bf16(extra_kv_format or kv_format), page_tokens)
+
+
+def _not_bf16(kv_format: Optional[AnyFormat]) -> Optional[AnyFormat]:
+    _check(
+        kv_format is None or isinstance(kv_format, (str, KvFormat)),
+        f"kv_format is a {type(kv_format).__name__}: give a preset's name or a smla.kv_formats.KvFormat",
+    )
+    return None if kv_format == "bf16" else kv_format
+
+
 def prefill(
     query: Any,
     kv: Any,
@@ -219,6 +281,13 @@ def prefill(
     d_v: int = 512,
     topk_length: Any = None,
     attn_sink: Any = None,
+    kv_format: Optional[AnyFormat] = None,
+    kv_page_tokens: Optional[int] = None,
+    extra_kv: Any = None,
+    extra_indices: Any = None,
+    extra_topk_length: Any = None,
+    extra_kv_format: Optional[AnyFormat] = None,
+    extra_kv_page_tokens: Optional[int] = None,
     out: Any = None,
     lse: Any = True,
     max_logits: Any = True,
@@ -235,11 +304,18 @@ def prefill(
     bf16; its first d_v columns are the values. indices: [s_q, topk] or [s_q, 1, topk] int32; entries outside [0, s_kv)
     are ignored, duplicates count, there is no causal bound. topk_length: [s_q] int32, clamped to [0, topk], or None.
     attn_sink: [h_q] float32, natural logarithms, or None. sm_scale: finite.
+    kv_format: None is bf16; else kv is a cache of that format, a preset's name (smla.kv_layout) or a KvFormat of one's
+    own, never guessed: bytes (uint8, int8 or float8_e4m3fn) [pages, page_tokens, 1, bytes a token], the same without
+    the 1, [pages, bytes a page or more] with kv_page_tokens, or, of a format placed by token, [s_kv, bytes a token].
+    Entry i is token i % page_tokens of page i // page_tokens; the stride between pages is free (between tokens too, of
+    a format placed by token). bf16 has pages the same way, in elements; of three dimensions, with kv_page_tokens.
+    extra_kv, extra_indices, extra_topk_length, extra_kv_page_tokens: a second cache under the same softmax, as the
+    first; extra_kv_format is kv_format unless said otherwise ("bf16" too).
     out: None allocates [s_q, h_q, d_v] bf16 like query; or a tensor to write to. lse, max_logits: [s_q, h_q] float32;
     True allocates, None or False leaves it out, or a tensor to write to. lse is a natural logarithm without the sink,
     +inf on an empty row, unless lse_base_2, lse_with_sink or lse_empty_negative say otherwise.
 
-    Strides are free where the kernel's alignment allows (query, kv and out: multiples of 8 elements from a 16-byte
+    Strides are free where the kernel's alignment allows (query, kv and out: multiples of 16 bytes from a 16-byte
     boundary); the last dimension is contiguous, topk_length's excepted. Inputs are not changed and nothing is kept.
     stream: a CUstream as a number or a stream object; None is torch's current stream, the NULL stream included. Work on
     device tensors is enqueued, not waited for; it may be captured once the kernel is prepared (smla.prepare). Host
@@ -252,7 +328,8 @@ def prefill(
         | lse_with_sink * _native.LSE_WITH_SINK
         | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
     )
-    if stream is None:
+    one_cache = extra_kv is extra_indices is extra_topk_length is extra_kv_format is extra_kv_page_tokens is None
+    if one_cache and stream is kv_format is kv_page_tokens is None:
         done = _plain.prefill(
             query,
             kv,
@@ -269,15 +346,27 @@ def prefill(
         )
         if done is not None:
             return done
+    second = {"extra_kv": extra_kv, "extra_indices": extra_indices, "extra_topk_length": extra_topk_length}
+    caches = {"": _caches.Asked(_not_bf16(kv_format), kv_page_tokens)}
+    if not one_cache:
+        caches["extra_"] = _second_cache(kv_format, extra_kv_format, extra_kv_page_tokens, second)
     number = resolve_stream(stream, query)
-    call = _Call(
-        {"query": query, "kv": kv, "indices": indices, "topk_length": topk_length, "attn_sink": attn_sink}, number
-    )
+    inputs = {"query": query, "kv": kv, "indices": indices, "topk_length": topk_length, "attn_sink": attn_sink}
+    call = _Call({**inputs, **second}, caches, number)
     call.check_query_row()
     _check(math.isfinite(sm_scale), f"sm_scale is {sm_scale}: it must be finite, 1/sqrt(d_qk) for instance")
     like = call.tensors["query"]
     place = device if like.device is None else like.device
-    kernel = context(place).kernel(Description(call.h_q, call.d_qk, d_v, batch_invariant=batch_invariant))
+    kernel = context(place).kernel(
+        Description(
+            call.h_q,
+            call.d_qk,
+            d_v,
+            batch_invariant=batch_invariant,
+            kv_format=caches[""].kv_format,
+            extra_kv_format=(caches["extra_"].kv_format or "bf16") if "extra_" in caches else None,
+        )
+    )
     rows = (call.s_q, call.h_q)
     out = _outputs.resolve(True if out is None else out, like, rows + (d_v,), "bf16", "out", number)
     lse = _outputs.resolve(lse, like, rows, "f32", "lse", number)

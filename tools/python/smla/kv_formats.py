@@ -8,6 +8,8 @@ tokens, then the scales of all.
 Writers: a ue8m0 or float32 scale is 2^ceil(log2(max(amax/448, 1e-4))), a value e4m3(x/scale) to nearest even; of the
 fp4 formats the scale is e4m3(clamp(amax/6, 2^-9, 448)), a value e2m1(x/scale) to nearest, ties to even, saturating. A
 NaN makes its group's scale NaN. Readers take any scale bits and round value * scale to bf16.
+
+A format is a preset's name or a KvFormat of one's own. smla.prefill reads the same caches as they are.
 """
 
 import dataclasses
@@ -16,47 +18,8 @@ from typing import Any, Dict, Optional, Tuple
 from . import _tensor
 from ._formats_numpy import NumpyOps
 from ._formats_torch import TorchOps
+from ._kv_format import AnyFormat, KvFormat
 from .errors import InvalidArgumentError
-
-
-@dataclasses.dataclass(frozen=True)
-class KvFormat:
-    """A layout. values: "e4m3" or "e2m1" (two a byte, the even element in the low nibble). group: elements a scale.
-    scale: "f32", "ue8m0" or "e4m3". scale_pad: unused bytes behind a token's scales. tail: unquantised bf16
-    elements."""
-
-    name: str
-    elements: int
-    values: str
-    group: int
-    scale: str
-    place: str
-    scale_pad: int = 0
-    tail: int = 0
-
-    @property
-    def d_qk(self) -> int:
-        return self.elements + self.tail
-
-    @property
-    def groups(self) -> int:
-        return self.elements // self.group
-
-    @property
-    def value_bytes(self) -> int:
-        return self.elements if self.values == "e4m3" else self.elements // 2
-
-    @property
-    def scale_bytes(self) -> int:
-        return self.groups * (4 if self.scale == "f32" else 1)
-
-    @property
-    def token_bytes(self) -> int:
-        return self.value_bytes + self.scale_bytes + self.scale_pad + 2 * self.tail
-
-    def page_bytes(self, page_size: int) -> int:
-        """Bytes of a page without padding behind it."""
-        return page_size * self.token_bytes
 
 
 FORMATS: Dict[str, KvFormat] = {
@@ -69,12 +32,16 @@ FORMATS: Dict[str, KvFormat] = {
         KvFormat("v41_planar", 512, "e4m3", 32, "ue8m0", "page"),
         KvFormat("v41_fp4", 512, "e2m1", 16, "e4m3", "token"),
         KvFormat("v41_fp4_planar", 512, "e2m1", 16, "e4m3", "page"),
+        KvFormat("hopper_fp4", 448, "e2m1", 16, "e4m3", "token", scale_pad=4, tail=64),
     )
 }
 
 
-def kv_format(name: str) -> KvFormat:
-    """The layout of a preset's name. Never inferred from the bytes a token: two pairs share them."""
+def kv_format(name: AnyFormat) -> KvFormat:
+    """The layout of a preset's name, or the layout itself. Never inferred from the bytes a token: two pairs share
+    them."""
+    if isinstance(name, KvFormat):
+        return name
     if name not in FORMATS:
         raise InvalidArgumentError(f"kv format '{name}': one of {', '.join(FORMATS)}")
     return FORMATS[name]
@@ -103,7 +70,7 @@ class Cache:
         return self.values.shape[0] * self.values.shape[1]
 
 
-def open_cache(cache: Any, layout: str, page_size: Optional[int] = None) -> Cache:
+def open_cache(cache: Any, layout: AnyFormat, page_size: Optional[int] = None) -> Cache:
     """Looks at a cache; nothing is copied. page_size: tokens a page; may be left out where the shape tells it."""
     row, ops = kv_format(layout), _ops(cache, "the cache")
     pages = ops.as_bytes(cache)
@@ -115,7 +82,7 @@ def open_cache(cache: Any, layout: str, page_size: Optional[int] = None) -> Cach
         page_size = pages.shape[1]
         if pages.shape[-1] != row.token_bytes or (len(pages.shape) == 4 and pages.shape[2] != 1):
             raise InvalidArgumentError(
-                f"the cache is {list(pages.shape)}: {layout} is [pages, page_size, 1, {row.token_bytes}]"
+                f"the cache is {list(pages.shape)}: {row.name} is [pages, page_size, 1, {row.token_bytes}]"
             )
         pages = ops.flat_pages(pages, row.page_bytes(page_size))
     if len(pages.shape) != 2 or page_size is None or page_size < 1:
@@ -125,7 +92,7 @@ def open_cache(cache: Any, layout: str, page_size: Optional[int] = None) -> Cach
         )
     if pages.shape[1] < row.page_bytes(page_size):
         raise InvalidArgumentError(
-            f"a page has {pages.shape[1]} bytes: {page_size} tokens of {layout} take {row.page_bytes(page_size)}"
+            f"a page has {pages.shape[1]} bytes: {page_size} tokens of {row.name} take {row.page_bytes(page_size)}"
         )
     values, scales, tail = _parts(ops, pages, row, page_size)
     return Cache(row, ops, values, scales, tail)
@@ -148,7 +115,7 @@ def _parts(ops: Any, pages: Any, row: KvFormat, page_size: int) -> Tuple[Any, An
     )
 
 
-def gather(cache: Any, slots: Any, layout: str, page_size: Optional[int] = None) -> Any:
+def gather(cache: Any, slots: Any, layout: AnyFormat, page_size: Optional[int] = None) -> Any:
     """The tokens at `slots`, dequantised: [*slots.shape, d_qk] bf16 (numpy: its bits as uint16).
 
     slots: integers of the cache's library, 0 <= slot < pages * page_size; any other is read as slot 0 (zeros in a cache
@@ -159,6 +126,9 @@ def gather(cache: Any, slots: Any, layout: str, page_size: Optional[int] = None)
         return ops.zeros_bf16(slots, tuple(slots.shape) + (row.d_qk,))
     safe = ops.where((slots >= 0) & (slots < view.slots), slots, 0)
     page, token = safe // view.values.shape[1], safe % view.values.shape[1]
+    if row.values == "bf16":
+        parts = (view.values, view.tail) if row.tail else (view.values,)
+        return ops.concat([ops.bf16_of_bytes(part[page, token]) for part in parts])
     values = ops.decode_values(view.values[page, token], row.values)
     scales = ops.decode_scales(view.scales[page, token], row.scale)
     shape = tuple(slots.shape)
@@ -166,26 +136,29 @@ def gather(cache: Any, slots: Any, layout: str, page_size: Optional[int] = None)
     return ops.concat([body, ops.bf16_of_bytes(view.tail[page, token])]) if row.tail else body
 
 
-def write(cache: Any, slots: Any, rows: Any, layout: str, page_size: Optional[int] = None) -> None:
+def write(cache: Any, slots: Any, rows: Any, layout: AnyFormat, page_size: Optional[int] = None) -> None:
     """Quantises rows [n, d_qk] (bf16, numpy's bits as uint16, or float32) into a cache's slots [n]. In place: nothing
     but those tokens' bytes is written."""
     view = open_cache(cache, layout, page_size)
     ops, row = view.ops, view.layout
     if tuple(rows.shape) != tuple(slots.shape) + (row.d_qk,):
         raise InvalidArgumentError(
-            f"rows are {list(rows.shape)} for {list(slots.shape)} slots: {layout} has d {row.d_qk}"
+            f"rows are {list(rows.shape)} for {list(slots.shape)} slots: {row.name} has d {row.d_qk}"
         )
     page, token = slots // view.values.shape[1], slots % view.values.shape[1]
-    groups = ops.to_f32(rows[..., : row.elements]).reshape(tuple(slots.shape) + (row.groups, row.group))
-    bits, scale = ops.encode_scales(groups, row.scale)
-    values = ops.encode_values(groups / scale[..., None], row.values)
-    view.values[page, token] = values.reshape(tuple(slots.shape) + (row.value_bytes,))
-    view.scales[page, token] = bits
+    if row.values == "bf16":
+        view.values[page, token] = ops.bytes_of_bf16(rows[..., : row.elements])
+    else:
+        groups = ops.to_f32(rows[..., : row.elements]).reshape(tuple(slots.shape) + (row.groups, row.group))
+        bits, scale = ops.encode_scales(groups, row.scale)
+        values = ops.encode_values(groups / scale[..., None], row.values)
+        view.values[page, token] = values.reshape(tuple(slots.shape) + (row.value_bytes,))
+        view.scales[page, token] = bits
     if row.tail:
         view.tail[page, token] = ops.bytes_of_bf16(rows[..., row.elements :])
 
 
-def empty_cache(like: Any, pages: int, page_size: int, layout: str, page_align: int = 1) -> Any:
+def empty_cache(like: Any, pages: int, page_size: int, layout: AnyFormat, page_align: int = 1) -> Any:
     """A zeroed cache [pages, bytes a page] uint8 beside `like`; pages padded to a multiple of page_align bytes."""
     size = kv_format(layout).page_bytes(page_size)
     return _ops(like, "like").zeros_u8(like, (pages, -(-size // page_align) * page_align))
