@@ -105,6 +105,9 @@ smla_status rt_check_tensor(struct tensor *tensor)
         status = rt_check_stride(tensor, tensor->column_stride_name, tensor->column_stride);
     if (status == SMLA_OK)
         status = resolve_strides(tensor);
+    /* Again: a contiguous page need not be a multiple of what the kernel reads at once. One row has no stride. */
+    if (status == SMLA_OK && tensor->row_stride_name && tensor->rows > 1)
+        status = rt_check_stride(tensor, tensor->row_stride_name, tensor->row_stride);
     if (status == SMLA_OK)
         status = check_extent(tensor);
     if (status == SMLA_OK)
