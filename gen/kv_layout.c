@@ -81,6 +81,8 @@ smla_status gen_kv_format_of_layout(const smla_kv_layout *layout, int32_t d_qk, 
                                    .place = layout->place};
     if (format.scale_bytes == 0 && format.scale_group)
         format.scale_bytes = format.value_elems / format.scale_group * scale_elem_bytes(format.scale_type);
+    if (format.scale_type == SMLA_SCALE_NONE)
+        format.place = SMLA_PLACE_TOKEN; /* without scales the two places are one, and bf16 rows know strides alone */
     format.bytes_per_token = gen_kv_value_bytes(&format) + format.scale_bytes + 2 * format.tail_elems;
     status = check_bytes(&format, refusal);
     if (status == SMLA_OK)

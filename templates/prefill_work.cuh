@@ -31,7 +31,7 @@ __device__ __forceinline__ work make_work(const smla_prefill_params &params, i64
 #pragma unroll
     for (int c = 0; c < CACHES; c++) {
         w.length[c] = list_length(params.cache[c], token);
-        w.block_count += (w.length[c] + KEYS - 1) / KEYS;
+        w.block_count += w.length[c] / KEYS + (w.length[c] % KEYS != 0);
         if (c == 0)
             w.first_blocks = w.block_count;
     }
@@ -51,8 +51,8 @@ __device__ __forceinline__ i32 load_entry(const work &w, int block, int key)
     const smla_key_cache &cache = w.params.cache[c];
     const i32 *list = cache.indices + w.token * cache.indices_stride_token;
     i32 length = c == 0 ? w.length[0] : w.length[CACHES - 1];
-    i32 position = (block - (c == 0 ? 0 : w.first_blocks)) * KEYS + key;
-    return position < length ? list[position] : -1;
+    u32 position = (u32)(block - (c == 0 ? 0 : w.first_blocks)) * KEYS + key; /* 2^31 behind the longest list */
+    return position < (u32)length ? list[position] : -1;
 }
 
 /* -1 where an entry of a block is not valid. */

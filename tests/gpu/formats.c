@@ -35,6 +35,11 @@ static const smla_kv_layout e4m3_one_scale = {.struct_size = sizeof(smla_kv_layo
                                               .tail_elems = 0,
                                               .place = SMLA_PLACE_PAGE};
 
+static const smla_kv_layout bf16_page = {.struct_size = sizeof(smla_kv_layout),
+                                         .value_type = SMLA_VALUE_BF16,
+                                         .value_elems = 512,
+                                         .place = SMLA_PLACE_PAGE};
+
 #define USUAL .s_q = 30, .s_kv = 1500, .topk = 640, .invalid = 0.1, .sink = true, .lengths = LENGTHS_WILD
 #define EXTRA .has_extra = true, .extra_s_kv = 700, .extra_topk = 200
 
@@ -125,6 +130,12 @@ static const struct problem_spec specs[] = {
      .format = {.layout = &e2m1_fp32_page, .page_tokens = 33, .page_gap_bytes = 4}},
     {.name = "e4m3, e4m3 scales, d 576", USUAL, .d_qk = 576, .format = {.layout = &e4m3_e4m3_token}},
     {.name = "e4m3, one scale a token", USUAL, .format = {.layout = &e4m3_one_scale, .page_tokens = 16}},
+    {.name = "bf16 by page", USUAL, .format = {.layout = &bf16_page, .page_tokens = 16}},
+    {.name = "bf16 by page + v41",
+     USUAL,
+     EXTRA,
+     .format = {.layout = &bf16_page, .page_tokens = 16},
+     .extra = {.format = "v41"}},
     {.name = "e4m3 one scale + e2m1 fp32",
      USUAL,
      EXTRA,

@@ -454,6 +454,7 @@ static const struct bad bad_caches[] = {
     BAD_I(kv_stride_token, 584, "kv_stride_token 584: tokens have no stride in a format placed by page"),
     BAD_I(kv_stride_page, 64 * 584 + 24,
           "kv_stride_page 37400: this kernel needs a multiple of 16 elements (16 bytes)"),
+    BAD_I(kv_page_tokens, 63, "kv_stride_page"), /* contiguous: 63 * 584 is no multiple of 16 */
     BAD_I(kv_stride_page, -16, "kv_stride_page -16 is negative"),
     BAD_I(kv_stride_page, INT64_MAX / 16 * 16, "kv reaches past 2^63 bytes"),
     BAD_P(kv, 0x20008, "kv is at 0x20008"),
