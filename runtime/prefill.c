@@ -312,6 +312,9 @@ static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_pre
 {
     const struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
+        .name = kernel->name,
+        .threads = kernel->threads,
+        .shared_bytes = kernel->shared_bytes,
         .grid_x = (unsigned int)(params->s_q * kernel->blocks_per_query),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
