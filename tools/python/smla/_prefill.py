@@ -226,6 +226,7 @@ def prefill(
     lse_with_sink: bool = False,
     lse_empty_negative: bool = False,
     batch_invariant: bool = False,
+    checked: bool = False,
     stream: Any = None,
     device: int = 0,
 ) -> Tuple[Any, Any, Any]:
@@ -238,6 +239,10 @@ def prefill(
     out: None allocates [s_q, h_q, d_v] bf16 like query; or a tensor to write to. lse, max_logits: [s_q, h_q] float32;
     True allocates, None or False leaves it out, or a tensor to write to. lse is a natural logarithm without the sink,
     +inf on an empty row, unless lse_base_2, lse_with_sink or lse_empty_negative say otherwise.
+
+    checked: for hunting a bug; every index, length and extent is looked at first, and InvalidArgumentError names the
+    first that cannot be meant ("indices[row 17][slot 43] is 70000: …"; -1 marks an entry that is not there). Waits for
+    the stream, so not in a capture.
 
     Strides are free where the kernel's alignment allows (query, kv and out: multiples of 8 elements from a 16-byte
     boundary); the last dimension is contiguous, topk_length's excepted. Inputs are not changed and nothing is kept.
@@ -252,7 +257,7 @@ def prefill(
         | lse_with_sink * _native.LSE_WITH_SINK
         | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
     )
-    if stream is None:
+    if stream is None and not checked:
         done = _plain.prefill(
             query,
             kv,
@@ -277,7 +282,9 @@ def prefill(
     _check(math.isfinite(sm_scale), f"sm_scale is {sm_scale}: it must be finite, 1/sqrt(d_qk) for instance")
     like = call.tensors["query"]
     place = device if like.device is None else like.device
-    kernel = context(place).kernel(Description(call.h_q, call.d_qk, d_v, batch_invariant=batch_invariant))
+    kernel = context(place).kernel(
+        Description(call.h_q, call.d_qk, d_v, batch_invariant=batch_invariant, checked=checked)
+    )
     rows = (call.s_q, call.h_q)
     out = _outputs.resolve(True if out is None else out, like, rows + (d_v,), "bf16", "out", number)
     lse = _outputs.resolve(lse, like, rows, "f32", "lse", number)
