@@ -474,6 +474,24 @@ static void support_tells(void **state)
     assert_string_equal(support.reason, "flags 0x2: SMLA_KERNEL_CHECKED (0x1) is the only one");
 }
 
+/* Where nothing may be compiled, the line that builds the kernel says that it is a checked one. */
+static void told_as_what_it_is(void **state)
+{
+    smla_context_desc context_desc = stub_context_desc();
+    const smla_kernel_desc desc = checked_desc();
+    smla_context *context = NULL;
+    smla_kernel *kernel = NULL;
+    struct world world;
+
+    (void)state;
+    world_open_stubs(&world);
+    context_desc.jit_policy = SMLA_JIT_OFF;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
+    assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked target=90a", "--kv-format bf16 --checked --emit cubin");
+    smla_context_destroy(context);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -493,6 +511,7 @@ int main(void)
         TEST(other_tensors),
         cmocka_unit_test(drivers_that_lack_something),
         cmocka_unit_test(support_tells),
+        cmocka_unit_test(told_as_what_it_is),
     };
     return cmocka_run_group_tests_name("runtime.checked", tests, NULL, NULL);
 }
