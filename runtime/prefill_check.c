@@ -131,17 +131,18 @@ static smla_status check_range(const struct rt_prefill_check *check, const struc
     const smla_status status = ask(driver, tensor, &allocation);
     if (status != SMLA_OK || allocation.memory_type == 0)
         return status;
-    if (allocation.device_pointer == 0)
+    const uint64_t offset = address_of(tensor->pointer) - allocation.start;
+    const uint64_t left = offset < allocation.size ? allocation.size - offset : (uint64_t)bytes; /* or not known */
+    const bool accessible = allocation.device_pointer != 0;
+    if ((accessible && (uint64_t)bytes <= left) || is_virtual(driver, tensor->pointer))
+        return SMLA_OK;
+    if (!accessible)
         return rt_fail(
             SMLA_ERROR_INVALID_ARGUMENT,
             "%s at %p is memory that the kernel's device cannot access: another device's, or the host's that "
             "is not mapped",
             tensor->name, tensor->pointer);
-    const uint64_t offset = address_of(tensor->pointer) - allocation.start;
-    if (allocation.size == 0 || offset >= allocation.size || (uint64_t)bytes <= allocation.size - offset ||
-        is_virtual(driver, tensor->pointer))
-        return SMLA_OK;
-    return fail_extent(check, tensor, &allocation, (uint64_t)bytes - (allocation.size - offset));
+    return fail_extent(check, tensor, &allocation, (uint64_t)bytes - left);
 }
 
 static smla_status check_ranges(const struct rt_prefill_check *check)

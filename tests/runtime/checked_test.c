@@ -399,6 +399,8 @@ static void other_tensors(void **state)
     must_refuse(call, call->kernel,
                 "out at 0x60000 is memory that the kernel's device cannot access: another device's, or the host's that "
                 "is not mapped");
+    range->is_virtual = true;
+    must_prefill(call, call->kernel);
     *range = (struct stub_range){0}; /* unknown: a device may read malloc's memory */
     must_prefill(call, call->kernel);
     static const int unknown[] = {1, 201, 801};
