@@ -72,15 +72,25 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
     return SMLA_OK;
 }
 
+/* A kernel and its check are templates of their own, compiled as one. */
+static void print_unit(const struct gen_plan *plan, struct gen_text *text)
+{
+    gen_text_add(text, "#line 1 \"/smla/smla_unit.cu\"\n/* %s and its check. Generated. */\n", plan->kernel);
+    gen_text_add(text, "#include \"%s\"\n#include \"%s\"\n", plan->template_name, plan->check_name);
+}
+
 static smla_status add_files(struct gen_bundle *bundle, struct gen_refusal *refusal)
 {
     gen_text_add(&bundle->configuration, "#line 1 \"/smla/smla_config.cuh\"\n");
     gen_config_print(&bundle->spec, &bundle->plan, &bundle->configuration);
     gen_text_add(&bundle->instructions, "#line 1 \"/smla/smla_wgmma.cuh\"\n");
     gen_wgmma_print(&bundle->plan, &bundle->instructions);
-    if (bundle->configuration.failed || bundle->instructions.failed)
+    if (bundle->plan.check_name)
+        print_unit(&bundle->plan, &bundle->unit);
+    if (bundle->configuration.failed || bundle->instructions.failed || bundle->unit.failed)
         return gen_refuse(refusal, SMLA_ERROR_OUT_OF_MEMORY, "no memory for the configuration text");
-    const struct gen_file *unit = gen_template_find(bundle->plan.template_name);
+    const struct gen_file made = {"smla_unit.cu", bundle->unit.bytes, bundle->unit.size};
+    const struct gen_file *unit = bundle->plan.check_name ? &made : gen_template_find(bundle->plan.template_name);
     if (!unit)
         return gen_refuse(refusal, SMLA_ERROR_INTERNAL, "template \"%s\" is not in the library",
                           bundle->plan.template_name);
@@ -120,6 +130,7 @@ void gen_bundle_free(struct gen_bundle *bundle)
 {
     gen_text_free(&bundle->configuration);
     gen_text_free(&bundle->instructions);
+    gen_text_free(&bundle->unit);
     memset(bundle, 0, sizeof(*bundle));
 }
 

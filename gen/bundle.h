@@ -4,7 +4,7 @@
 
 #include "plan.h"
 
-enum { GEN_MAX_FILES = 16, GEN_MAX_OPTIONS = 8 };
+enum { GEN_MAX_FILES = 24, GEN_MAX_OPTIONS = 8 };
 
 struct gen_file {
     const char *name; /* as #include'd, and as line information shows it */
@@ -23,6 +23,7 @@ struct gen_bundle {
     char arch_option[40];
     struct gen_text configuration; /* storage of the generated files */
     struct gen_text instructions;
+    struct gen_text unit;
 };
 
 /* Runs all passes: description -> spec -> plan -> configuration and instruction wrappers -> bundle.

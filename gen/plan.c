@@ -36,7 +36,10 @@ smla_status gen_plan_make(const struct gen_spec *spec, struct gen_plan *plan, st
     if (!make)
         return refuse_target(spec, refusal);
     memset(plan, 0, sizeof(*plan));
-    return make(spec, plan, refusal);
+    const smla_status status = make(spec, plan, refusal);
+    if (status == SMLA_OK && spec->checked)
+        gen_plan_add_prefill_check(plan);
+    return status;
 }
 
 static const char *decider_name(enum gen_decider decider)
@@ -47,7 +50,8 @@ static const char *decider_name(enum gen_decider decider)
 
 static void print_shape(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(text, "%s for %s: h_q %d, ", plan->kernel, spec->target->arch, spec->h_q);
+    gen_text_add(text, "%s for %s%s: h_q %d, ", plan->kernel, spec->target->arch, spec->checked ? ", checked" : "",
+                 spec->h_q);
     if (spec->kv.name)
         gen_text_add(text, "d_qk %d, d_v %d, kv %s%s%s\n", spec->d_qk, spec->d_v, spec->kv.name,
                      spec->has_extra_kv ? ", extra kv " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
@@ -61,9 +65,10 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
     gen_text_add(text, "\nlaunches a call: %d\n", plan->launches);
     for (int32_t i = 0; i < plan->variant_count; i++) {
         const struct gen_variant *variant = &plan->variants[i];
-        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d block%s a query\n",
+        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d block%s a query%s%s\n",
                      variant->name, variant->entry, variant->threads, variant->shared_bytes, variant->blocks_per_query,
-                     variant->blocks_per_query == 1 ? "" : "s");
+                     variant->blocks_per_query == 1 ? "" : "s", variant->reason ? "; " : "",
+                     variant->reason ? variant->reason : "");
     }
     gen_text_add(text, "alignment: %s and out at %d bytes, their strides multiples of %d elements\n",
                  spec->kv.name ? "query, kv" : "partial_out", plan->pointer_alignment_bytes,

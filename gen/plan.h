@@ -46,18 +46,21 @@ struct gen_variant {
     int32_t threads;
     int32_t shared_bytes;     /* dynamic */
     int32_t blocks_per_query; /* each with up to 64 heads */
+    const char *reason;       /* why it is there beside the kernel's own; NULL: it is the kernel */
 };
 
 struct gen_plan {
     const char *family;        /* "sm_90" */
     const char *kernel;        /* "sm90_prefill" */
     const char *template_name; /* file under templates/ */
+    const char *check_name;    /* a second one in the same translation unit, of a checked kernel; NULL: none */
     int32_t launches;          /* a call issues */
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
     int32_t param_bytes; /* size of the one kernel parameter, a struct from templates/ */
     int32_t variant_count;
     int32_t paged_variant; /* the one for caches with pages; of prefill */
+    int32_t check_variant; /* the one that looks at the lists first; 0: none */
     int32_t number_count;
     int32_t region_count;
     int32_t wgmma_count;
@@ -79,6 +82,7 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
 smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
                                          struct gen_refusal *refusal);
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+void gen_plan_add_prefill_check(struct gen_plan *plan); /* to the plan of a prefill kernel that is checked */
 smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 
 #endif

@@ -113,6 +113,20 @@ static smla_status find_kv_formats(const smla_kernel_desc *desc, struct gen_spec
     return status;
 }
 
+static smla_status check_flags(const smla_kernel_desc *desc, struct gen_refusal *refusal)
+{
+    if (desc->reserved)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "reserved %u: zero the description first", desc->reserved);
+    if (desc->flags & ~(uint32_t)SMLA_KERNEL_CHECKED)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "flags 0x%x: SMLA_KERNEL_CHECKED (0x%x) is the only one",
+                          desc->flags, SMLA_KERNEL_CHECKED);
+    if (desc->flags && desc->op != SMLA_OP_PREFILL)
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
+                          "flags 0x%x: there is no checked %s kernel, only prefill's: use 0", desc->flags,
+                          gen_op_name(desc->op));
+    return SMLA_OK;
+}
+
 smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_spec *spec,
                           struct gen_refusal *refusal)
 {
@@ -124,13 +138,14 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
     smla_status status = check_dims(desc, refusal);
     if (status != SMLA_OK)
         return status;
-    if (desc->flags || desc->reserved)
-        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "flags 0x%x: no kernel flag is defined, use 0",
-                          desc->flags | desc->reserved);
+    status = check_flags(desc, refusal);
+    if (status != SMLA_OK)
+        return status;
     if (desc->batch_invariant > 1)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant %u: 0 or 1", desc->batch_invariant);
     made.d_v = 512;
     made.batch_invariant = desc->batch_invariant == 1;
+    made.checked = (desc->flags & SMLA_KERNEL_CHECKED) != 0;
     if (desc->op != SMLA_OP_COMBINE)
         status = find_kv_formats(desc, &made, refusal);
     if (status == SMLA_OK && !target)

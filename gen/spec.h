@@ -20,6 +20,7 @@ struct gen_spec {
     int32_t d_qk; /* 0: the operator has no keys */
     int32_t d_v;
     bool batch_invariant;
+    bool checked;                  /* SMLA_KERNEL_CHECKED */
     struct gen_kv_format kv;       /* name NULL: the operator reads no cache */
     struct gen_kv_format extra_kv; /* of a second cache */
     bool has_extra_kv;

@@ -209,6 +209,9 @@ smla_status smla_combine(smla_kernel *kernel, const smla_combine_args *args, voi
     const struct rt_launch launch = {
         .function = kernel->functions[SMLA_COMBINE_VARIANT(full.partial_dtype == SMLA_DTYPE_FLOAT32,
                                                            full.out_dtype == SMLA_DTYPE_FLOAT32)],
+        .name = kernel->name,
+        .threads = kernel->threads,
+        .shared_bytes = kernel->shared_bytes,
         .grid_x = (unsigned int)(full.s_q * kernel->blocks_per_query),
         .grid_y = 1,
         .params = &params,

@@ -13,6 +13,8 @@ typedef struct rt_cu_library_opaque *rt_cu_library;
 typedef struct rt_cu_kernel_opaque *rt_cu_kernel;
 typedef struct rt_cu_function_opaque *rt_cu_function;
 typedef struct rt_cu_stream_opaque *rt_cu_stream;
+typedef unsigned long long rt_cu_deviceptr;
+typedef unsigned long long rt_cu_allocation_handle; /* of the virtual memory API */
 
 /* CUlaunchConfig. smla passes no launch attribute. */
 struct rt_cu_launch_config {
@@ -35,7 +37,9 @@ struct rt_cu_launch_config {
     X(CUDA_ERROR_NOT_INITIALIZED, 3)                                                                                   \
     X(CUDA_ERROR_DEINITIALIZED, 4)                                                                                     \
     X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                                   \
+    X(CUDA_ERROR_INVALID_CONTEXT, 201)                                                                                 \
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                               \
+    X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                                                   \
     X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                                    \
     X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 6)                                                                           \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                                \
@@ -46,6 +50,11 @@ struct rt_cu_launch_config {
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                                              \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                             \
+    X(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 3)                                                                          \
+    X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                                       \
+    X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)                                                                             \
+    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                                                \
     X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)                                                                            \
     X(CU_GET_PROC_ADDRESS_SUCCESS, 0)                                                                                  \
     X(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1)                                                                         \
@@ -86,5 +95,17 @@ enum {
     X(cuFuncSetAttribute, 9000, (rt_cu_function function, int attribute, int value))                                   \
     X(cuLaunchKernelEx, 11060,                                                                                         \
       (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))
+
+/* The same of symbols that checked kernels alone call. They may be missing: smla_prepare says so, or, of the second
+ * list, what they tell is done without. */
+#define RT_DRIVER_CHECK_SYMBOLS(X)                                                                                     \
+    X(cuStreamIsCapturing, 10000, (rt_cu_stream stream, int *status))                                                  \
+    X(cuStreamSynchronize, 2000, (rt_cu_stream stream))                                                                \
+    X(cuMemsetD32Async, 3020, (rt_cu_deviceptr to, unsigned int value, size_t count, rt_cu_stream stream))             \
+    X(cuMemcpyAsync, 4000, (rt_cu_deviceptr to, rt_cu_deviceptr from, size_t bytes, rt_cu_stream stream))
+#define RT_DRIVER_RANGE_SYMBOLS(X)                                                                                     \
+    X(cuPointerGetAttributes, 7000, (unsigned int count, int *attributes, void **values, rt_cu_deviceptr pointer))     \
+    X(cuMemRetainAllocationHandle, 11000, (rt_cu_allocation_handle * handle, void *address))                           \
+    X(cuMemRelease, 10020, (rt_cu_allocation_handle handle))
 
 #endif

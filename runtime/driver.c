@@ -21,6 +21,12 @@ static const struct symbol symbols[] = {
 #undef SYMBOL_ROW
 };
 
+static const struct symbol optional_symbols[] = {
+#define SYMBOL_ROW(name, version, parameters) {#name, version, offsetof(struct rt_driver, name)},
+    RT_DRIVER_CHECK_SYMBOLS(SYMBOL_ROW) RT_DRIVER_RANGE_SYMBOLS(SYMBOL_ROW)
+#undef SYMBOL_ROW
+};
+
 static smla_status fail_symbol(const struct symbol *symbol, const char *path, int why)
 {
     if (why == RT_CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
@@ -43,6 +49,15 @@ static smla_status fill_symbol(struct rt_driver *driver, const struct symbol *sy
         return fail_symbol(symbol, driver->path, why);
     memcpy((char *)driver + symbol->offset, &address, sizeof address);
     return SMLA_OK;
+}
+
+static void fill_optional(struct rt_driver *driver, rt_driver_load_fn load, void *user)
+{
+    for (size_t i = 0; i < sizeof optional_symbols / sizeof optional_symbols[0]; i++) {
+        int why;
+        void *address = load(user, optional_symbols[i].name, optional_symbols[i].version, &why);
+        memcpy((char *)driver + optional_symbols[i].offset, &address, sizeof address);
+    }
 }
 
 /* Ahead of the other symbols: an old driver is to be told that it is old, not which symbol it lacks. */
@@ -98,7 +113,10 @@ smla_status rt_driver_fill(struct rt_driver *driver, const char *path, rt_driver
     smla_status status = check_version(driver, load, user);
     for (size_t i = 0; status == SMLA_OK && i < sizeof symbols / sizeof symbols[0]; i++)
         status = fill_symbol(driver, &symbols[i], load, user);
-    return status == SMLA_OK ? initialise(driver) : status;
+    if (status != SMLA_OK)
+        return status;
+    fill_optional(driver, load, user);
+    return initialise(driver);
 }
 
 typedef rt_cu_result (*get_proc_address_fn)(const char *symbol, void **address, int version, uint64_t flags, int *why);
@@ -139,6 +157,21 @@ smla_status rt_driver_open(struct rt_driver *driver, const char *path)
     const smla_status status = rt_driver_fill(driver, name, load_from_library, &get);
     driver->takes_ptx = dlsym(library, "smla_emu_version") != NULL;
     return status;
+}
+
+smla_status rt_driver_check_for_checks(const struct rt_driver *driver)
+{
+    const char *missing = NULL;
+
+#define LOOK_FOR(name, version, parameters)                                                                            \
+    if (driver->name == NULL)                                                                                          \
+        missing = #name;
+    RT_DRIVER_CHECK_SYMBOLS(LOOK_FOR)
+#undef LOOK_FOR
+    if (missing == NULL)
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_UNAVAILABLE, "the CUDA driver %s does not have %s, which a checked kernel calls",
+                   driver->path, missing);
 }
 
 smla_status rt_driver_check_process(const struct rt_driver *driver)

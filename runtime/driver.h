@@ -14,6 +14,8 @@ enum { RT_DRIVER_FLOOR = 12040 };
 struct rt_driver {
 #define RT_DRIVER_MEMBER(name, version, parameters) rt_cu_result(*name) parameters;
     RT_DRIVER_SYMBOLS(RT_DRIVER_MEMBER)
+    RT_DRIVER_CHECK_SYMBOLS(RT_DRIVER_MEMBER) /* NULL where the driver lacks them */
+    RT_DRIVER_RANGE_SYMBOLS(RT_DRIVER_MEMBER)
 #undef RT_DRIVER_MEMBER
     int version;    /* of the driver API: 1000 * major + 10 * minor */
     pid_t pid;      /* of the process that initialised it: CUDA does not survive a fork */
@@ -32,6 +34,9 @@ smla_status rt_driver_fill(struct rt_driver *driver, const char *path, rt_driver
 /* Opens libcuda. path: NULL means libcuda.so.1 by the system's search. The library stays open for the life of the
  * process: a driver has threads of its own. Returns as rt_driver_fill. */
 smla_status rt_driver_open(struct rt_driver *driver, const char *path);
+
+/* Refuses a driver that lacks what a checked kernel calls: UNAVAILABLE. */
+smla_status rt_driver_check_for_checks(const struct rt_driver *driver);
 
 /* Refuses a child forked after cuInit: UNAVAILABLE. */
 smla_status rt_driver_check_process(const struct rt_driver *driver);

@@ -21,7 +21,8 @@ static int32_t larger(int32_t a, int32_t b)
 static struct rt_kv kv_of(const struct gen_kv_format *format)
 {
     const int32_t elem_bytes = format->value_type == SMLA_VALUE_BF16 ? 2 : 1;
-    return (struct rt_kv){elem_bytes, format->bytes_per_token / elem_bytes, format->place == SMLA_PLACE_PAGE};
+    return (struct rt_kv){elem_bytes, format->bytes_per_token / elem_bytes, format->scale_bytes,
+                          format->place == SMLA_PLACE_PAGE};
 }
 
 static smla_status make_kernel(const struct rt_device *device, const struct gen_bundle *bundle,
@@ -43,6 +44,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .caches = bundle->spec.has_extra_kv ? 2 : 1,
         .kv = {kv_of(&bundle->spec.kv)},
         .paged_variant = plan->paged_variant,
+        .check_variant = plan->check_variant,
+        .check_threads = plan->variants[plan->check_variant].threads,
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,
@@ -66,6 +69,8 @@ static smla_status load_bundle(smla_context *context, const struct rt_device *de
     const struct rt_module *module;
     smla_status status = rt_device_check(device, &bundle->spec, &bundle->plan);
 
+    if (status == SMLA_OK && bundle->spec.checked)
+        status = rt_driver_check_for_checks(device->driver);
     if (status == SMLA_OK)
         status = rt_obtain(context, bundle, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
                            device->driver->version / 1000, &image);

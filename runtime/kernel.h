@@ -11,6 +11,7 @@
 struct rt_kv {
     int32_t elem_bytes;  /* 2 for bf16 rows, 1 for bytes of a quantised format */
     int32_t token_elems; /* elements that a token takes */
+    int32_t scale_bytes; /* of a token; behind the page's values where by_page */
     bool by_page;        /* the scales of a page stand behind its values: tokens have no stride of their own */
 };
 
@@ -25,6 +26,8 @@ struct smla_kernel {
     int32_t caches; /* 1, or 2 with an extra format */
     struct rt_kv kv[2];
     int32_t paged_variant; /* of functions: prefill where a cache has pages */
+    int32_t check_variant; /* of functions: of a checked kernel, launched first; 0: none */
+    int32_t check_threads;
     int32_t threads;
     int32_t shared_bytes;
     int32_t blocks_per_query;

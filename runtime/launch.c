@@ -1,24 +1,23 @@
 #include "launch.h"
 
-static smla_status launch_here(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream)
 {
     const struct rt_cu_launch_config config = {
         .gridDimX = launch->grid_x,
         .gridDimY = launch->grid_y,
         .gridDimZ = 1,
-        .blockDimX = (unsigned int)kernel->threads,
+        .blockDimX = (unsigned int)launch->threads,
         .blockDimY = 1,
         .blockDimZ = 1,
-        .sharedMemBytes = (unsigned int)kernel->shared_bytes,
+        .sharedMemBytes = (unsigned int)launch->shared_bytes,
         .hStream = stream,
     };
     void *parameters[] = {launch->params};
-    const rt_cu_result result = kernel->driver->cuLaunchKernelEx(&config, launch->function, parameters, NULL);
+    const rt_cu_result result = driver->cuLaunchKernelEx(&config, launch->function, parameters, NULL);
 
     if (result != RT_CUDA_SUCCESS)
-        return rt_driver_fail(kernel->driver, result,
-                              "the launch of %s (%u x %u blocks of %d threads, %d bytes shared)", kernel->name,
-                              config.gridDimX, config.gridDimY, kernel->threads, kernel->shared_bytes);
+        return rt_driver_fail(driver, result, "the launch of %s (%u x %u blocks of %d threads, %d bytes shared)",
+                              launch->name, config.gridDimX, config.gridDimY, launch->threads, launch->shared_bytes);
     return SMLA_OK;
 }
 
@@ -30,7 +29,7 @@ static smla_status launch_pushed(const smla_kernel *kernel, const struct rt_laun
 
     if (result != RT_CUDA_SUCCESS)
         return rt_driver_fail(driver, result, "cuCtxPushCurrent of the kernel's context");
-    const smla_status status = launch_here(kernel, launch, stream);
+    const smla_status status = rt_launch_here(driver, launch, stream);
     result = driver->cuCtxPopCurrent(&popped);
     if (result != RT_CUDA_SUCCESS && status == SMLA_OK)
         return rt_driver_fail(driver, result, "%s was launched, but cuCtxPopCurrent afterwards", kernel->name);
@@ -44,6 +43,6 @@ smla_status rt_launch_on(const smla_kernel *kernel, const struct rt_launch *laun
 
     if (result != RT_CUDA_SUCCESS)
         return rt_driver_fail(kernel->driver, result, "cuCtxGetCurrent");
-    return current == kernel->cuda_context ? launch_here(kernel, launch, stream)
+    return current == kernel->cuda_context ? rt_launch_here(kernel->driver, launch, stream)
                                            : launch_pushed(kernel, launch, stream);
 }

@@ -6,10 +6,16 @@
 
 struct rt_launch {
     rt_cu_function function; /* of the kernel's */
-    unsigned int grid_x;     /* blocks, of kernel->threads and kernel->shared_bytes */
+    const char *name;        /* for messages */
+    unsigned int grid_x;     /* blocks */
     unsigned int grid_y;
+    int32_t threads; /* a block */
+    int32_t shared_bytes;
     void *params; /* the one parameter's struct; read before the function returns */
 };
+
+/* In the current context, which is the kernel's. Returns SMLA_OK; DRIVER. */
+smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream);
 
 /* Returns SMLA_OK; DRIVER. The current context is afterwards what it was. */
 smla_status rt_launch_on(const smla_kernel *kernel, const struct rt_launch *launch, void *stream);

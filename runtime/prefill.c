@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "launch.h"
+#include "prefill_check.h"
 #include "prefill_params.h"
 #include "sized.h"
 #include "tensor_check.h"
@@ -312,12 +313,37 @@ static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_pre
 {
     const struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
+        .name = kernel->name,
+        .threads = kernel->threads,
+        .shared_bytes = kernel->shared_bytes,
         .grid_x = (unsigned int)(params->s_q * kernel->blocks_per_query),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
 
     return rt_launch_on(kernel, &launch, stream);
+}
+
+/* What a checked kernel looks at: the tensors that are there, and how the lists are called. */
+static smla_status check_contents(const smla_kernel *kernel, const smla_prefill_args *args,
+                                  const struct cache_args caches[2], const struct tensor tensors[TENSORS],
+                                  const struct smla_prefill_params *params, void *stream)
+{
+    struct rt_prefill_check check = {.kernel = kernel,
+                                     .params = params,
+                                     .tensors = tensors,
+                                     .tensor_count = kernel->caches == 1 ? EXTRA_KV : TENSORS,
+                                     .workspace = args->workspace,
+                                     .workspace_bytes = args->workspace_bytes};
+
+    for (int c = 0; c < kernel->caches; c++) {
+        const struct cache_names *names = &cache_names[c];
+        check.lists[c] =
+            (struct rt_check_list){names->s_kv,          names->topk,        names->indices,         names->length,
+                                   names->stride_token,  names->stride_page, c == 0 ? KV : EXTRA_KV, caches[c].s_kv,
+                                   caches[c].page_tokens};
+    }
+    return rt_prefill_check(&check, stream);
 }
 
 smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream)
@@ -342,6 +368,10 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     if (status != SMLA_OK)
         return status;
     fill_params(kernel, &full, caches, tensors, &params);
+    if (kernel->check_variant)
+        status = check_contents(kernel, &full, caches, tensors, &params, stream);
+    if (status != SMLA_OK)
+        return status;
     return launch(kernel, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, &params, stream);
 }
 
@@ -356,6 +386,6 @@ smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s
     if (status == SMLA_OK)
         status = check_size("max_topk", max_topk, INT64_MAX);
     if (status == SMLA_OK)
-        *out_bytes = 0; /* plain prefill keeps everything in a block */
+        *out_bytes = kernel->check_variant ? RT_CHECK_WORKSPACE_BYTES : 0; /* prefill keeps everything in a block */
     return status;
 }

@@ -114,3 +114,11 @@ smla_status rt_check_tensor(struct tensor *tensor)
         status = check_apart(tensor);
     return status;
 }
+
+int64_t rt_tensor_bytes(const struct tensor *tensor)
+{
+    if (tensor->rows == 0 || tensor->columns == 0 || tensor->width == 0)
+        return 0;
+    return ((tensor->rows - 1) * tensor->row_stride + (tensor->columns - 1) * tensor->column_stride + tensor->width) *
+           tensor->elem_bytes;
+}

@@ -75,4 +75,7 @@ smla_status rt_check_tensor(struct tensor *tensor);
 /* Checks a stride against the tensor's alignment: for one that struct tensor has no place for. */
 smla_status rt_check_stride(const struct tensor *tensor, const char *name, int64_t stride);
 
+/* From the first byte to the last, of a tensor that rt_check_tensor has passed; 0 when it has no element. */
+int64_t rt_tensor_bytes(const struct tensor *tensor);
+
 #endif

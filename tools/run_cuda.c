@@ -17,6 +17,7 @@ struct run {
     smla_kernel *kernel;
     struct guarded buffers[BUFFERS];
     uint64_t workspace_bytes;
+    bool checked;
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(char why[RUN_WHY], int code, const char *format, ...)
@@ -135,8 +136,12 @@ static int launch_once(struct run *run, struct run_result *result, char why[RUN_
         return fail(why, CLI_CHECK_FAILED, "out of memory");
     if (!poison_outputs(run))
         return fail_device(why, run->device);
-    if (smla_prefill(run->kernel, &args, NULL) != SMLA_OK)
-        return fail_smla(why, "smla_prefill");
+    const smla_status status = smla_prefill(run->kernel, &args, NULL);
+    if (status != SMLA_OK) {
+        const int code = fail_smla(why, "smla_prefill");
+        /* the arguments are ours: what a checked kernel refuses, it found in the case */
+        return run->checked && status == SMLA_ERROR_INVALID_ARGUMENT ? CLI_CHECK_FAILED : code;
+    }
     if (!device_synchronize(run->device) || !download(run, OUT, result->out) || !download(run, LSE, result->lse) ||
         !download(run, MAX_LOGITS, result->max_logits))
         return fail_device(why, run->device);
@@ -192,6 +197,7 @@ static int prepare(struct run_session *session, const struct smla_case *loaded, 
     smla_kernel_desc desc;
     case_describe(loaded, &desc);
     desc.target = target;
+    desc.flags = session->kernel_flags;
     result->support.struct_size = sizeof result->support;
     if (smla_query_support(session->context, &desc, &result->support) != SMLA_OK)
         return fail_smla(why, "smla_query_support");
@@ -203,7 +209,8 @@ static int prepare(struct run_session *session, const struct smla_case *loaded, 
 int run_cuda(struct run_session *session, const struct smla_case *loaded, const char *target, int64_t repeat,
              struct run_result *result, char why[RUN_WHY])
 {
-    struct run run = {.device = session->device, .loaded = loaded};
+    struct run run = {
+        .device = session->device, .loaded = loaded, .checked = (session->kernel_flags & SMLA_KERNEL_CHECKED) != 0};
     *result = (struct run_result){0};
     int code = prepare(session, loaded, target, result, &run.kernel, why);
     if (code == CLI_FINE)

@@ -12,6 +12,7 @@ enum { RUN_WHY = 2048 };
 struct run_session {
     struct device *device;
     smla_context *context;
+    uint32_t kernel_flags; /* SMLA_KERNEL_*, of the kernels that are run; set by the caller after opening */
 };
 
 /* What a call gave, as it lay in device memory. */

@@ -26,6 +26,8 @@ static const char help[] =
     "                          CPU, searched for races; cpu: the float64 reference, no kernel\n"
     "  --sm TARGET             the target to build for (the device's own)\n"
     "  --check                 compare with the case's reference; exit 1 when past a bound\n"
+    "  --checked               run a checked kernel: exit 1 at the first bad index or length, or\n"
+    "                          a tensor that leaves its allocation\n"
     "  --out FILE              write O, lse and max_logits as safetensors\n"
     "  --repeat N              run N times and compare the bits (1)\n"
     "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1; on emu the one\n"
@@ -53,6 +55,7 @@ struct options {
     struct run_emu_options emu;
     int64_t repeat;
     bool check;
+    bool checked;
     bool json;
 };
 
@@ -187,6 +190,8 @@ static void open_device(struct opened *opened, const struct options *options)
             memcpy(opened->why, why, RUN_WHY);
     }
     opened->tried = true;
+    if (options->checked)
+        opened->session.kernel_flags = SMLA_KERNEL_CHECKED;
 }
 
 /* A fault on the emulated device that it can explain is the kernel's: a failed check. */
@@ -231,7 +236,7 @@ static int run_case(struct opened *opened, const struct options *options, struct
         const int code = run_on_card(opened, options, verdict, why);
         if (code == CLI_FINE)
             return CLI_FINE;
-        if (code != CLI_UNAVAILABLE || options->device != DEVICE_AUTO)
+        if (code != CLI_UNAVAILABLE || options->device != DEVICE_AUTO || options->checked)
             return cli_fail(code, "%s: %s", name, why);
         tell_why_not(opened, name, why);
     }
@@ -349,9 +354,10 @@ static void print_human(const struct opened *opened, const struct options *optio
 {
     const struct smla_case *loaded = &verdict->loaded;
     if (verdict->on_card)
-        printf("%s: %s, %s, target %s, variant %s, %lld run%s%s\n", loaded->name, device_names[verdict->device],
+        printf("%s: %s, %s, target %s, variant %s, %lld run%s%s%s\n", loaded->name, device_names[verdict->device],
                device_name(opened->session.device), verdict->run.support.target, verdict->run.support.variant,
                (long long)options->repeat, options->repeat == 1 ? "" : "s",
+               options->checked ? "; lists and extents are good" : "",
                verdict->device == DEVICE_EMU ? "; ran on the emulated device: no GPU, no speed" : "");
     else
         printf("%s: cpu: no kernel ran; %s\n", loaded->name,
@@ -476,6 +482,7 @@ static int do_cases(const struct options *options, char **paths, int count)
 enum {
     OPTION_DEVICE = CLI_OPTION_OWN,
     OPTION_CHECK,
+    OPTION_CHECKED,
     OPTION_OUT,
     OPTION_REPEAT,
     OPTION_SCHEDULE,
@@ -488,6 +495,7 @@ static const struct option long_options[] = {
     {"device", required_argument, NULL, OPTION_DEVICE},
     {"sm", required_argument, NULL, CLI_OPTION_SM},
     {"check", no_argument, NULL, OPTION_CHECK},
+    {"checked", no_argument, NULL, OPTION_CHECKED},
     {"out", required_argument, NULL, OPTION_OUT},
     {"repeat", required_argument, NULL, OPTION_REPEAT},
     {"driver", required_argument, NULL, CLI_OPTION_DRIVER},
@@ -538,6 +546,9 @@ static int take_option(struct options *options, int option)
     case OPTION_CHECK:
         options->check = true;
         return CLI_FINE;
+    case OPTION_CHECKED:
+        options->checked = true;
+        return CLI_FINE;
     case OPTION_OUT:
         options->out = optarg;
         return CLI_FINE;
@@ -586,6 +597,8 @@ int main(int argc, char **argv)
     if (for_emu && (options.device == DEVICE_CUDA || options.device == DEVICE_CPU))
         return cli_usage("--schedule, --seed and --report belong to the emulated device, not to --device %s",
                          device_names[options.device]);
+    if (options.checked && options.device == DEVICE_CPU)
+        return cli_usage("--checked needs a kernel, and --device cpu runs none");
     if (options.out != NULL && argc - optind > 1)
         return cli_usage("--out takes one case, not %d", argc - optind);
     return do_cases(&options, argv + optind, argc - optind);

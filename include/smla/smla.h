@@ -178,6 +178,13 @@ typedef struct smla_kv_layout {
  * Returns SMLA_OK; INVALID_ARGUMENT (no such preset); UNSUPPORTED (not for that d_qk). Since 0.1. */
 SMLA_API smla_status smla_kv_layout_preset(const char *name, int32_t d_qk, smla_kv_layout *out);
 
+enum {
+    /* Of SMLA_OP_PREFILL: each call first looks at every index, every length and the extent of every tensor, and
+     * refuses what cannot be meant; see smla_prefill, "Checked kernels". For hunting a bug, not for production: it
+     * waits. */
+    SMLA_KERNEL_CHECKED = 1u << 0
+};
+
 /* What a kernel is generated for. Everything else is an argument of the call. */
 typedef struct smla_kernel_desc {
     uint32_t struct_size;
@@ -186,7 +193,7 @@ typedef struct smla_kernel_desc {
     int32_t d_qk;             /* elements of a query head and of a key; 0 for SMLA_OP_COMBINE */
     int32_t d_v;              /* elements of a value: the first d_v of the key; 0 means 512 */
     uint32_t batch_invariant; /* 1: a query's bits depend on its own inputs alone */
-    uint32_t flags;           /* none defined yet: 0 */
+    uint32_t flags;           /* SMLA_KERNEL_* */
     uint32_t reserved;
     const char *kv_format;                 /* a preset's name; NULL means "bf16", and none for SMLA_OP_COMBINE */
     const char *extra_kv_format;           /* of a second cache; NULL means none */
@@ -232,8 +239,8 @@ typedef struct smla_kernel smla_kernel;
  * Stream and thread: uses the CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY);
  * leaves the current context as it was.
  * Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no NVRTC or
- * one that does not know the target, called in a forked child); NOT_CACHED; COMPILE (with the log); DRIVER;
- * OUT_OF_MEMORY. Since 0.1. */
+ * one that does not know the target, called in a forked child, a driver without what a checked kernel calls);
+ * NOT_CACHED; COMPILE (with the log); DRIVER; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
 
 /* Destroys a kernel. Its code stays loaded until the context is destroyed. Launched work is not affected.
@@ -278,7 +285,7 @@ typedef struct smla_prefill_args {
     int64_t lse_stride_token;     /* 0: h_q */
     float *max_logits;            /* [s_q, h_q] largest logit. NULL: not wanted */
     int64_t max_logits_stride_token; /* 0: h_q */
-    void *workspace;                 /* smla_prefill_workspace_size bytes; NULL when that is 0 */
+    void *workspace;                 /* smla_prefill_workspace_size bytes, aligned to 8; NULL when that is 0 */
     uint64_t workspace_bytes;
     float *ref_out_abs;   /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q, d_v] sum of p |v|, contiguous. May be NULL */
     float *ref_logit_abs; /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q] |sm_scale| sum |q k| of the row's largest
@@ -301,8 +308,9 @@ typedef struct smla_prefill_args {
     int64_t extra_topk_length_stride;
 } smla_prefill_args;
 
-/* Tells how many bytes of device memory a call of up to these sizes needs as `workspace`.
- * Returns SMLA_OK; INVALID_ARGUMENT (NULL or negative). Since 0.1. */
+/* Tells how many bytes of device memory a call of up to these sizes needs as `workspace`: a few for a checked kernel, 0
+ * for others. Its contents need not be anything, and mean nothing afterwards; a call that is still running has it
+ * alone. Returns SMLA_OK; INVALID_ARGUMENT (NULL or negative). Since 0.1. */
 SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
                                                  uint64_t *out_bytes);
 
@@ -320,9 +328,29 @@ SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int6
  * stream: a CUstream; NULL is the legacy default stream; any kind of stream and a capturing one are allowed. The
  * kernel's CUDA context need not be current.
  * Does nothing but check the arguments and launch: no allocation, lock, file, synchronisation.
+ *
+ * Checked kernels (SMLA_KERNEL_CHECKED). By contract an entry that is not valid is ignored and a length is clamped,
+ * which hides a bug in what made them. A checked kernel's call, before it launches the kernel as ever,
+ *  - asks the driver for the allocation of each tensor, and refuses one whose first to last byte does not lie in it, or
+ *    that the kernel's device cannot access. What the driver does not know (memory of malloc where the device reads
+ * that too) and memory of the virtual memory API, where neighbours may be joined, is not refused; nor is a tensor that
+ *    leaves its part of a larger allocation, such as one block of a framework's pool;
+ *  - runs a small kernel over the lists, both caches', and refuses the first place, by query token and then by slot (in
+ *    each token the first cache before the second, a length before its list), that is an entry below the length which
+ * is neither valid nor -1 (the marker of an entry that is not there), or a length outside [0, topk];
+ *  - waits for `stream`, and so for what was enqueued there before, to know the answer.
+ * The refusal is INVALID_ARGUMENT and names the place: "indices[row 17][slot 43] is 70000: neither -1 nor below s_kv
+ * 65536". The kernel is not launched then and outputs are untouched; the workspace is written. What the same stream is
+ * given afterwards sees nothing of it. Cost: one read of the lists, one round trip to the device (some 20 us), a driver
+ * call a tensor. It cannot be captured: in a capturing stream it is refused with INVALID_ARGUMENT (where another
+ * stream's capture forbids waiting for the legacy stream, with DRIVER), and nothing is added to the capture. Lists that
+ * another stream changes meanwhile are not protected; where an entry was bad and is good when read again, the refusal
+ * says so.
+ *
  * Returns SMLA_OK when the work was enqueued; INVALID_ARGUMENT (NULL or misaligned pointers, negative sizes, strides
- * that are misaligned or overflow, sm_scale not finite; nothing was launched); DRIVER (the launch failed).
- * Since 0.1. */
+ * that are misaligned or overflow, sm_scale not finite; of a checked kernel: what it found, a workspace that is
+ * missing, too small or misaligned, a capturing stream; nothing was launched); DRIVER (the launch failed; of a checked
+ * kernel: any other of its driver calls, and so the failure of work enqueued before). Since 0.1. */
 SMLA_API smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream);
 
 /* ---- Combine ----------------------------------------------------------------------------------------------- */

@@ -152,6 +152,57 @@ static void golden_combine(void **state)
     gen_bundle_free(&bundle);
 }
 
+/* Beside the kernel, the entry point that looks at the lists first; of whichever kernel it is. */
+static void golden_sm90_prefill_checked(void **state)
+{
+    (void)state;
+    smla_kernel_desc desc = prefill_desc("90");
+    desc.kv_format = "v41";
+    desc.extra_kv_format = "v41_fp4_planar";
+    desc.flags = SMLA_KERNEL_CHECKED;
+    struct gen_bundle bundle;
+    struct gen_refusal refusal = {""};
+    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    struct gen_text plan = {0}, config = {0}, flat = {0};
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    gen_config_print(&bundle.spec, &bundle.plan, &config);
+    gen_bundle_flatten(&bundle, &flat);
+    assert_false(flat.failed);
+    assert_null(strstr(flat.bytes, "\n#include"));
+    assert_non_null(strstr(flat.bytes, "smla_sm90_prefill_paged"));
+    assert_non_null(strstr(flat.bytes, "smla_prefill_check("));
+    check_golden("tests/gen/golden/sm90_prefill_checked_h64_d512.plan", &plan);
+    check_golden("templates/example/prefill_check/smla_config.cuh", &config);
+    gen_text_free(&flat);
+    gen_bundle_free(&bundle);
+}
+
+static void checked_adds_one_entry_point(void **state)
+{
+    (void)state;
+    for (int32_t h_q = 8; h_q <= 128; h_q *= 2) {
+        smla_kernel_desc desc = prefill_desc("90");
+        desc.h_q = h_q;
+        struct gen_bundle plain, checked;
+        struct gen_refusal refusal = {""};
+        assert_int_equal(gen_bundle_make(&desc, NULL, &plain, &refusal), SMLA_OK);
+        desc.flags = SMLA_KERNEL_CHECKED;
+        assert_int_equal(gen_bundle_make(&desc, NULL, &checked, &refusal), SMLA_OK);
+        assert_int_equal(plain.plan.check_variant, 0);
+        assert_int_equal(plain.plan.launches, 1);
+        assert_int_equal(checked.plan.launches, 2);
+        assert_int_equal(checked.plan.variant_count, plain.plan.variant_count + 1);
+        assert_int_equal(checked.plan.check_variant, plain.plan.variant_count);
+        assert_int_equal(checked.plan.paged_variant, plain.plan.paged_variant);
+        for (int32_t v = 0; v < plain.plan.variant_count; v++)
+            assert_memory_equal(&checked.plan.variants[v], &plain.plan.variants[v], sizeof plain.plan.variants[v]);
+        assert_string_equal(checked.files[0].name, "smla_unit.cu");
+        gen_bundle_free(&plain);
+        gen_bundle_free(&checked);
+    }
+}
+
 /* ---- Bundle ---- */
 
 static void bundle_holds_every_include(void **state)
@@ -356,7 +407,9 @@ static void refusals_say_what_would_work(void **state)
          "target 100f has no prefill kernel yet; there "
          "is one for 90a"},
         {1, 64, 512, 0, NULL, NULL, "90", 2, 0, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant 2"},
-        {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED, "flags 0x4"},
+        {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED, "flags 0x4: SMLA_KERNEL_CHECKED (0x1)"},
+        {2, 64, 512, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no checked prefill_reference kernel"},
+        {3, 64, 0, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no checked combine kernel, only prefill's"},
         {2, 64, 576, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "the reference reads one bf16 cache"},
         {3, 129, 0, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q 129: query heads are 1 to 128"},
         {3, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "combine reads no keys, leave it 0"},
@@ -474,6 +527,8 @@ int main(void)
         cmocka_unit_test(golden_sm90_prefill_wide),
         cmocka_unit_test(golden_sm90_prefill_turned),
         cmocka_unit_test(golden_prefill_reference),
+        cmocka_unit_test(golden_sm90_prefill_checked),
+        cmocka_unit_test(checked_adds_one_entry_point),
         cmocka_unit_test(golden_combine),
         cmocka_unit_test(bundle_holds_every_include),
         cmocka_unit_test(same_description_same_bytes),

@@ -86,6 +86,28 @@ def test_the_librarys_own_sentence_and_untouched_outputs(device: int) -> None:
     assert caught.value.status == 1 and caught.value.native_code == 0 and (out == 9).all()
 
 
+def test_a_checked_call_names_the_first_bad_index(device: int) -> None:
+    problem = small()
+    lists, lengths = np.full((2, 64), -1, np.int32), np.array([64, 9], np.int32)
+    lists[:, :9] = np.arange(9)
+    inputs = {**problem.inputs(), "indices": lists, "topk_length": lengths, "sm_scale": 0.1}
+    plain, checked = smla.prefill(**inputs), smla.prefill(**inputs, checked=True)
+    assert all(np.array_equal(a, b) for a, b in zip(plain, checked))
+    lists[1, 40] = 70000  # past the length
+    smla.prefill(**inputs, checked=True)
+    lists[1, 7], lists[1, 8] = 64, -5
+    out = np.full((2, 64, 512), 9, np.uint16)
+    with pytest.raises(
+        smla.InvalidArgumentError, match=r"indices\[row 1\]\[slot 7\] is 64: neither -1 nor below s_kv 64"
+    ):
+        smla.prefill(**inputs, out=out, checked=True)
+    assert (out == 9).all()
+    smla.prefill(**inputs)
+    lengths[0] = 65
+    with pytest.raises(smla.InvalidArgumentError, match=r"topk_length\[0\] is 65: lengths are 0 to topk 64"):
+        smla.prefill(**inputs, checked=True)
+
+
 def test_trace_shapes(device: int) -> None:
     with pytest.raises(smla.InvalidArgumentError, match="640"):
         run(small().query, small().kv, small().indices, None, None, 0.1)

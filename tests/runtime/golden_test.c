@@ -57,6 +57,9 @@ static const smla_kernel_desc rows[] = {
     READING(48, 512, .kv_format = "v41", .extra_kv_format = "v41_fp4"),
     READING(56, 576, .kv_format = "v32", .extra_kv_format = "v32"),
     READING(32, 512, .kv_format = "bf16", .extra_kv_format = "bf16"),
+    /* the check's registers are fewer than the kernel's: a line shows what compiling them together does */
+    READING(64, 512, .flags = SMLA_KERNEL_CHECKED),
+    READING(8, 576, .kv_format = "v32", .extra_kv_format = "v32", .flags = SMLA_KERNEL_CHECKED),
 #undef PREFILL
 #undef READING
     {.op = SMLA_OP_PREFILL_REFERENCE, .h_q = 64, .d_qk = 512},

@@ -29,6 +29,13 @@ static const char expected_table[] = "cuGetProcAddress_v2(cuDriverGetVersion, 20
                                      "cuGetProcAddress_v2(cuFuncGetAttribute, 2020, 1)\n"
                                      "cuGetProcAddress_v2(cuFuncSetAttribute, 9000, 1)\n"
                                      "cuGetProcAddress_v2(cuLaunchKernelEx, 11060, 1)\n"
+                                     "cuGetProcAddress_v2(cuStreamIsCapturing, 10000, 1)\n"
+                                     "cuGetProcAddress_v2(cuStreamSynchronize, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuMemsetD32Async, 3020, 1)\n"
+                                     "cuGetProcAddress_v2(cuMemcpyAsync, 4000, 1)\n"
+                                     "cuGetProcAddress_v2(cuPointerGetAttributes, 7000, 1)\n"
+                                     "cuGetProcAddress_v2(cuMemRetainAllocationHandle, 11000, 1)\n"
+                                     "cuGetProcAddress_v2(cuMemRelease, 10020, 1)\n"
                                      "cuInit(0)\n";
 
 static const char expected_device[] = "cuCtxGetCurrent()\n"
@@ -117,6 +124,12 @@ static void another_cuda_context_gets_its_own_module(void **state)
     smla_kernel_destroy(second);
 }
 
+/* Of the driver's calls, those that look for what it may lack: their failure is none. */
+static bool is_optional(int call)
+{
+    return call > 25 && call <= 25 + 7;
+}
+
 /* Every driver call in turn; with every failure the context must stay whole and the next attempt work. */
 static void every_driver_call_may_fail(void **state)
 {
@@ -136,6 +149,8 @@ static void every_driver_call_may_fail(void **state)
             world->driver->script.fail_call = 0; /* it would be the unloading */
             smla_kernel_destroy(kernel);
             smla_context_destroy(context);
+            if (is_optional(call))
+                continue;
             break;
         }
         failures++;
@@ -307,7 +322,9 @@ static void primary_context_refused(void **state)
     context_desc.device = -1;
     assert_int_equal(smla_context_create(&context_desc, &context), SMLA_ERROR_INVALID_ARGUMENT);
     context_desc.device = 0;
-    for (int call = 1; call <= 29; call++) {
+    for (int call = 1; call <= 29 + 7; call++) {
+        if (is_optional(call))
+            continue;
         world_open_stubs(world);
         world->driver->script = (struct stub_script){.fail_call = call, .fail_code = 719};
         assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);

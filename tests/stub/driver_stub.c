@@ -50,6 +50,7 @@ static void reset(void)
         .max_grid_y = 65535,
         .function_max_threads = 1024,
         .param_count = 1,
+        .check_result = UINT64_MAX,
         .reset = reset,
         .set_current = set_current,
         .get_current = get_current,
@@ -314,6 +315,83 @@ static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_c
     return 0;
 }
 
+static rt_cu_result stream_is_capturing(rt_cu_stream stream, int *status)
+{
+    CALLED("cuStreamIsCapturing", "stream %x", NUMBER(stream));
+    *status = state.capture_status;
+    return 0;
+}
+
+static rt_cu_result stream_synchronize(rt_cu_stream stream)
+{
+    CALLED("cuStreamSynchronize", "stream %x", NUMBER(stream));
+    return 0;
+}
+
+static rt_cu_result memset_d32(rt_cu_deviceptr to, unsigned int value, size_t count, rt_cu_stream stream)
+{
+    CALLED("cuMemsetD32Async", "%llx, %x, %zu, stream %x", to, value, count, NUMBER(stream));
+    return 0;
+}
+
+/* To the host, whose addresses are left out of the log. */
+static rt_cu_result memcpy_async(rt_cu_deviceptr to, rt_cu_deviceptr from, size_t bytes, rt_cu_stream stream)
+{
+    CALLED("cuMemcpyAsync", "from %llx, %zu, stream %x", from, bytes, NUMBER(stream));
+    memcpy(HANDLE(void *, to), bytes == 8 ? (const void *)&state.check_result : &state.check_value, bytes);
+    return 0;
+}
+
+static const struct stub_range *range_of(rt_cu_deviceptr pointer)
+{
+    static const struct stub_range unknown;
+
+    for (size_t i = 0; i < STUB_MAX_RANGES; i++)
+        if (pointer >= state.ranges[i].start && pointer - state.ranges[i].start < state.ranges[i].size)
+            return &state.ranges[i];
+    return &unknown;
+}
+
+static rt_cu_result pointer_get_attributes(unsigned int count, int *attributes, void **values, rt_cu_deviceptr pointer)
+{
+    const struct stub_range *range = range_of(pointer);
+    const rt_cu_deviceptr device_pointer = range->memory_type && !range->not_accessible ? pointer : 0;
+
+    CALLED("cuPointerGetAttributes", "%u, %llx", count, pointer);
+    for (unsigned int i = 0; i < count; i++) {
+        switch (attributes[i]) {
+        case RT_CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            memcpy(values[i], &range->memory_type, sizeof(int));
+            break;
+        case RT_CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+            memcpy(values[i], &device_pointer, 8);
+            break;
+        case RT_CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+            memcpy(values[i], &range->start, 8);
+            break;
+        case RT_CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+            memcpy(values[i], &range->size, 8);
+            break;
+        default:
+            return RT_CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return 0;
+}
+
+static rt_cu_result mem_retain(rt_cu_allocation_handle *handle, void *address)
+{
+    CALLED("cuMemRetainAllocationHandle", "%x", NUMBER(address));
+    *handle = 0x600;
+    return range_of((rt_cu_deviceptr)(uintptr_t)address)->is_virtual ? 0 : RT_CUDA_ERROR_INVALID_VALUE;
+}
+
+static rt_cu_result mem_release(rt_cu_allocation_handle handle)
+{
+    CALLED("cuMemRelease", "%llx", handle);
+    return 0;
+}
+
 struct symbol {
     const char *name;
     int version;
@@ -348,6 +426,13 @@ static const struct symbol symbols[] = {
     ROW("cuFuncGetAttribute", 2020, func_get_attribute),
     ROW("cuFuncSetAttribute", 9000, func_set_attribute),
     ROW("cuLaunchKernelEx", 11060, launch_kernel),
+    ROW("cuStreamIsCapturing", 10000, stream_is_capturing),
+    ROW("cuStreamSynchronize", 2000, stream_synchronize),
+    ROW("cuMemsetD32Async", 3020, memset_d32),
+    ROW("cuMemcpyAsync", 4000, memcpy_async),
+    ROW("cuPointerGetAttributes", 7000, pointer_get_attributes),
+    ROW("cuMemRetainAllocationHandle", 11000, mem_retain),
+    ROW("cuMemRelease", 10020, mem_release),
 };
 
 static const struct symbol *find_symbol(const char *name)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STUB_MAX_PARAMS_BYTES = 1024, STUB_LOG_BYTES = 1 << 18 };
+enum { STUB_MAX_PARAMS_BYTES = 1024, STUB_MAX_RANGES = 4, STUB_LOG_BYTES = 1 << 18 };
 
 /* What both stubs have. Failures: `fail_call` 1 fails the first call after reset, and so on; 0 none. With fail_name
  * only calls of that function count. */
@@ -35,6 +35,15 @@ struct stub_driver {
     int param_count;
     const char *missing; /* a symbol that cuGetProcAddress does not have */
     int missing_why;
+    int capture_status; /* of every stream */
+    struct stub_range {
+        uint64_t start, size;
+        int memory_type;     /* 0: the driver does not know this memory, as all that is in no range */
+        bool not_accessible; /* by kernels */
+        bool is_virtual;     /* of the virtual memory API */
+    } ranges[STUB_MAX_RANGES];
+    uint64_t check_result; /* what a copy of 8 bytes brings */
+    int32_t check_value;   /* and of 4 */
 
     /* Counted by the stub. */
     int live_libraries;

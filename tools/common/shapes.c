@@ -97,6 +97,9 @@ int shapes_option(struct shapes_options *options, int option, const char *value)
     case CLI_OPTION_BATCH_INVARIANT:
         shape->batch_invariant = 1;
         return CLI_FINE;
+    case CLI_OPTION_CHECKED:
+        shape->flags |= SMLA_KERNEL_CHECKED;
+        return CLI_FINE;
     default:
         return cli_usage_getopt();
     }
@@ -123,6 +126,23 @@ static int read_int(const struct place *place, const char *key, const json_t *va
     return CLI_FINE;
 }
 
+/* Names, so that a file says what it wants. */
+static int read_flags(const struct place *place, const char *key, const json_t *value, uint32_t *out)
+{
+    size_t i;
+    json_t *name;
+    if (!json_is_array(value))
+        return wrong_type(place, key, "array of names");
+    json_array_foreach(value, i, name)
+    {
+        if (!json_is_string(name) || strcmp(json_string_value(name), "checked") != 0)
+            return cli_fail(CLI_USAGE, "%s: description %zu: 'flags' has an entry that is no flag (\"checked\" is one)",
+                            place->path, place->index);
+        *out |= SMLA_KERNEL_CHECKED;
+    }
+    return CLI_FINE;
+}
+
 /* null stands for a format that is not given. */
 static int read_format(const struct place *place, const char *key, const json_t *value, char out[32])
 {
@@ -146,6 +166,8 @@ static int read_key(const struct place *place, const char *key, const json_t *va
 {
     if (strcmp(key, "op") == 0)
         return json_is_string(value) ? set_op(json_string_value(value), &shape->op) : wrong_type(place, key, "string");
+    if (strcmp(key, "flags") == 0)
+        return read_flags(place, key, value, &shape->flags);
     if (strcmp(key, "h_q") == 0)
         return read_int(place, key, value, &shape->h_q);
     if (strcmp(key, "d_qk") == 0)
@@ -160,7 +182,7 @@ static int read_key(const struct place *place, const char *key, const json_t *va
         return read_flag(place, key, value, &shape->batch_invariant);
     return cli_fail(CLI_USAGE,
                     "%s: description %zu: unknown key '%s' (op, h_q, d_qk, d_v, kv_format, extra_kv_format, "
-                    "batch_invariant are known)",
+                    "batch_invariant, flags are known)",
                     place->path, place->index, key);
 }
 
@@ -298,6 +320,7 @@ void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc)
                                .d_qk = job->shape.d_qk,
                                .d_v = job->shape.d_v,
                                .batch_invariant = job->shape.batch_invariant,
+                               .flags = job->shape.flags,
                                .kv_format = or_null(job->shape.kv_format),
                                .extra_kv_format = or_null(job->shape.extra_kv_format),
                                .target = or_null(job->target)};
@@ -311,8 +334,8 @@ void shapes_text(const struct shapes_job *job, char text[160])
                  shape->d_v == 0 ? 512 : shape->d_v);
         return;
     }
-    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s", job->target, op_name(shape->op), shape->h_q,
+    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s%s", job->target, op_name(shape->op), shape->h_q,
              shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, shape->kv_format[0] == 0 ? "bf16" : shape->kv_format,
              shape->extra_kv_format[0] == 0 ? "" : " + ", shape->extra_kv_format,
-             shape->batch_invariant ? " batch-invariant" : "");
+             shape->batch_invariant ? " batch-invariant" : "", shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "");
 }

@@ -15,6 +15,7 @@ struct shape {
     int32_t d_qk;
     int32_t d_v;
     uint32_t batch_invariant;
+    uint32_t flags; /* SMLA_KERNEL_* */
     char kv_format[32];
     char extra_kv_format[32];
 };
@@ -41,6 +42,7 @@ struct shapes_job {
         {"kv-format", required_argument, NULL, CLI_OPTION_KV_FORMAT},                                                  \
         {"extra-kv-format", required_argument, NULL, CLI_OPTION_EXTRA_KV_FORMAT},                                      \
         {"batch-invariant", no_argument, NULL, CLI_OPTION_BATCH_INVARIANT},                                            \
+        {"checked", no_argument, NULL, CLI_OPTION_CHECKED},                                                            \
     {                                                                                                                  \
         "from", required_argument, NULL, CLI_OPTION_FROM                                                               \
     }
@@ -55,8 +57,9 @@ struct shapes_job {
     "  --kv-format NAME        format of the KV cache (bf16)\n"                                                        \
     "  --extra-kv-format NAME  format of a second cache (none)\n"                                                      \
     "  --batch-invariant       a query's bits depend on its own inputs alone\n"                                        \
+    "  --checked               calls look for bad indices, lengths and extents first (prefill)\n"                      \
     "  --from FILE             descriptions from a JSON array of objects with the keys op, h_q,\n"                     \
-    "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant\n"
+    "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant, flags\n"
 
 /* Takes one of SHAPES_OPTIONS. Returns CLI_FINE, or another code after a sentence. */
 int shapes_option(struct shapes_options *options, int option, const char *value);

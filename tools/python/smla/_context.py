@@ -25,6 +25,7 @@ class Description:
     d_v: int = 512
     op: int = _native.OP_PREFILL
     batch_invariant: bool = False
+    checked: bool = False
     target: Optional[str] = None
     kv_format: Optional[AnyFormat] = None
     extra_kv_format: Optional[AnyFormat] = None
@@ -37,6 +38,7 @@ class Description:
             d_qk=self.d_qk,
             d_v=self.d_v,
             batch_invariant=int(self.batch_invariant),
+            flags=_native.KERNEL_CHECKED if self.checked else 0,
             target=self.target.encode() if self.target else None,
             **formats,
         )

@@ -295,6 +295,7 @@ def prefill(
     lse_with_sink: bool = False,
     lse_empty_negative: bool = False,
     batch_invariant: bool = False,
+    checked: bool = False,
     stream: Any = None,
     device: int = 0,
 ) -> Tuple[Any, Any, Any]:
@@ -315,6 +316,10 @@ def prefill(
     True allocates, None or False leaves it out, or a tensor to write to. lse is a natural logarithm without the sink,
     +inf on an empty row, unless lse_base_2, lse_with_sink or lse_empty_negative say otherwise.
 
+    checked: for hunting a bug; every index, length and extent is looked at first, and InvalidArgumentError names the
+    first that cannot be meant ("indices[row 17][slot 43] is 70000: …"; -1 marks an entry that is not there). Waits for
+    the stream, so not in a capture.
+
     Strides are free where the kernel's alignment allows (query, kv and out: multiples of 16 bytes from a 16-byte
     boundary); the last dimension is contiguous, topk_length's excepted. Inputs are not changed and nothing is kept.
     stream: a CUstream as a number or a stream object; None is torch's current stream, the NULL stream included. Work on
@@ -329,7 +334,7 @@ def prefill(
         | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
     )
     one_cache = extra_kv is extra_indices is extra_topk_length is extra_kv_format is extra_kv_page_tokens is None
-    if one_cache and stream is kv_format is kv_page_tokens is None:
+    if one_cache and not checked and stream is kv_format is kv_page_tokens is None:
         done = _plain.prefill(
             query,
             kv,
@@ -363,6 +368,7 @@ def prefill(
             call.d_qk,
             d_v,
             batch_invariant=batch_invariant,
+            checked=checked,
             kv_format=caches[""].kv_format,
             extra_kv_format=(caches["extra_"].kv_format or "bf16") if "extra_" in caches else None,
         )

@@ -1,0 +1,48 @@
+/* Configuration of sm90_prefill for sm_90a, kv v41. Generated; see the plan for the reasons. */
+#ifndef SMLA_CONFIG_CUH
+#define SMLA_CONFIG_CUH
+
+#define SMLA_H_Q 64 /* heads, by the description */
+#define SMLA_D_QK 512 /* elements, by the description */
+#define SMLA_D_V 512 /* elements, by the description */
+#define SMLA_BLOCK_HEADS 64 /* heads, by the target */
+#define SMLA_HEAD_BLOCKS 1 /* blocks, by the plan */
+#define SMLA_BLOCK_KEYS 64 /* keys, by the plan */
+#define SMLA_KEY_SLOTS 2 /* slots, by the plan */
+#define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */
+#define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
+#define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
+#define SMLA_THREADS 384 /* threads, by the plan */
+#define SMLA_SOFTMAX_REGISTERS 104 /* registers, by the plan */
+#define SMLA_OUTPUT_REGISTERS 200 /* registers, by the plan */
+#define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
+#define SMLA_CACHES 2 /* caches, by the description */
+#define SMLA_FLAT 0 /* by the plan */
+#define SMLA_KV_VALUE_BITS 8 /* bits, by the description */
+#define SMLA_KV_VALUE_ELEMS 512 /* elements, by the description */
+#define SMLA_KV_SCALE_TYPE 2 /* by the description */
+#define SMLA_KV_SCALE_GROUP 32 /* elements, by the description */
+#define SMLA_KV_BY_PAGE 0 /* by the description */
+#define SMLA_KV_TOKEN_BYTES 528 /* bytes, by the description */
+#define SMLA_KV_SCALE_OFFSET_BYTES 512 /* bytes, by the description */
+#define SMLA_KV_SCALE_BYTES 16 /* bytes, by the description */
+#define SMLA_KV_TAIL_OFFSET_BYTES 528 /* bytes, by the description */
+#define SMLA_EXTRA_KV_VALUE_BITS 4 /* bits, by the description */
+#define SMLA_EXTRA_KV_VALUE_ELEMS 512 /* elements, by the description */
+#define SMLA_EXTRA_KV_SCALE_TYPE 3 /* by the description */
+#define SMLA_EXTRA_KV_SCALE_GROUP 16 /* elements, by the description */
+#define SMLA_EXTRA_KV_BY_PAGE 1 /* by the description */
+#define SMLA_EXTRA_KV_TOKEN_BYTES 256 /* bytes, by the description */
+#define SMLA_EXTRA_KV_SCALE_OFFSET_BYTES 0 /* bytes, by the description */
+#define SMLA_EXTRA_KV_SCALE_BYTES 32 /* bytes, by the description */
+#define SMLA_EXTRA_KV_TAIL_OFFSET_BYTES 256 /* bytes, by the description */
+#define SMLA_CHECK_THREADS 256 /* threads, by the plan */
+#define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
+#define SMLA_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns */
+#define SMLA_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
+#define SMLA_ROW_SCALE_OFFSET 212992 /* bytes, by the plan: factor for out before a block's P.V */
+#define SMLA_OUT_SCALE_OFFSET 213504 /* bytes, by the plan: factor for out at the end */
+#define SMLA_BARRIERS_OFFSET 213760 /* bytes, by the plan: mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready */
+#define SMLA_SHARED_BYTES 213832 /* bytes, by the plan */
+
+#endif
