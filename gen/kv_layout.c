@@ -10,20 +10,20 @@ static smla_status check_types(const smla_kv_layout *layout, struct gen_refusal 
 {
     if (layout->value_type < SMLA_VALUE_BF16 || layout->value_type > SMLA_VALUE_E2M1)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: value_type %u: SMLA_VALUE_* are 1 (bf16), 2 (e4m3) and 3 (e2m1)",
+                          "kv_layout: value_type %u: SMLA_VALUE_* are 1 (bf16), 2 (e4m3) and 3 (e2m1)",
                           layout->value_type);
     if (layout->scale_type > SMLA_SCALE_E4M3)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: scale_type %u: SMLA_SCALE_* are 0 (none), 1 (fp32), 2 (ue8m0) and 3 (e4m3)",
+                          "kv_layout: scale_type %u: SMLA_SCALE_* are 0 (none), 1 (fp32), 2 (ue8m0) and 3 (e4m3)",
                           layout->scale_type);
     if ((layout->value_type == SMLA_VALUE_BF16) != (layout->scale_type == SMLA_SCALE_NONE))
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: bf16 values have no scales, e4m3 and e2m1 values have: value_type %u with "
+                          "kv_layout: bf16 values have no scales, e4m3 and e2m1 values have: value_type %u with "
                           "scale_type %u",
                           layout->value_type, layout->scale_type);
     if (layout->place != SMLA_PLACE_TOKEN && layout->place != SMLA_PLACE_PAGE)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: place %u: SMLA_PLACE_* are 1 (token) and 2 (page)", layout->place);
+                          "kv_layout: place %u: SMLA_PLACE_* are 1 (token) and 2 (page)", layout->place);
     return SMLA_OK;
 }
 
@@ -33,12 +33,12 @@ static smla_status check_elems(const smla_kv_layout *layout, int32_t d_qk, struc
     if (layout->value_elems < 64 || layout->value_elems % 64 || layout->tail_elems < 0 || layout->tail_elems % 64 ||
         layout->value_elems > d_qk || layout->tail_elems != d_qk - layout->value_elems)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: %d values and a tail of %d for d_qk %d: multiples of 64 that add up to d_qk",
+                          "kv_layout: %d values and a tail of %d for d_qk %d: multiples of 64 that add up to d_qk",
                           layout->value_elems, layout->tail_elems, d_qk);
     if (layout->scale_type == SMLA_SCALE_NONE ? group != 0 || layout->scale_bytes != 0
                                               : group < 16 || (group & (group - 1)) || layout->value_elems % group)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: scale_group %d of %d values: a power of two from 16 that divides them (0, and 0 "
+                          "kv_layout: scale_group %d of %d values: a power of two from 16 that divides them (0, and 0 "
                           "scale_bytes, without scales)",
                           group, layout->value_elems);
     return SMLA_OK;
@@ -51,11 +51,11 @@ static smla_status check_bytes(const struct gen_kv_format *format, struct gen_re
     const int32_t step = format->place == SMLA_PLACE_TOKEN ? 16 : scale_elem_bytes(format->scale_type);
     if (format->scale_bytes < scales * scale_elem_bytes(format->scale_type) || format->scale_bytes > 4096)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv layout: scale_bytes %d a token: %d scales of %d bytes, and at most 4096",
+                          "kv_layout: scale_bytes %d a token: %d scales of %d bytes, and at most 4096",
                           format->scale_bytes, scales, scale_elem_bytes(format->scale_type));
     if (format->scale_bytes % step)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "kv layout: scale_bytes %d a token: a multiple of %d, by padding, so that what follows is "
+                          "kv_layout: scale_bytes %d a token: a multiple of %d, by padding, so that what follows is "
                           "aligned",
                           format->scale_bytes, step);
     return SMLA_OK;

@@ -44,9 +44,9 @@ struct gen_variant {
     char name[64];     /* of the variant: tells what it is for */
     const char *entry; /* extern "C" symbol */
     int32_t threads;
-    int32_t shared_bytes;     /* dynamic */
-    int32_t blocks_per_query; /* each with up to 64 heads */
-    const char *reason;       /* why it is there beside the kernel's own; NULL: it is the kernel */
+    int32_t shared_bytes; /* dynamic */
+    int32_t blocks_per_query;
+    const char *reason; /* why it is there beside the kernel's own; NULL: it is the kernel */
 };
 
 struct gen_plan {

@@ -56,12 +56,12 @@ static smla_status check_format(const struct gen_spec *spec, const struct gen_kv
         return SMLA_OK;
     if (format->value_elems > spec->d_v)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "kv layout: %d values: sm_90 prefill reads at most d_v %d quantised; what is beyond must be "
+                          "kv_layout: %d values: sm_90 prefill reads at most d_v %d quantised; what is beyond must be "
                           "tail",
                           format->value_elems, spec->d_v);
     if (HALF / format->scale_group * (format->scale_type == SMLA_SCALE_FP32 ? 4 : 1) > MOST_SCALE_BYTES)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "kv layout: scale_group %d with fp32 scales: sm_90 prefill holds %d bytes of scales for 256 "
+                          "kv_layout: scale_group %d with fp32 scales: sm_90 prefill holds %d bytes of scales for 256 "
                           "values; groups of 64 or more",
                           format->scale_group, MOST_SCALE_BYTES);
     return SMLA_OK;
@@ -70,7 +70,9 @@ static smla_status check_format(const struct gen_spec *spec, const struct gen_kv
 smla_status gen_plan_check_formats(const struct gen_spec *spec, struct gen_refusal *refusal)
 {
     const smla_status status = check_format(spec, &spec->kv, refusal);
-    return status == SMLA_OK && spec->has_extra_kv ? check_format(spec, &spec->extra_kv, refusal) : status;
+    if (status != SMLA_OK || !spec->has_extra_kv)
+        return status;
+    return gen_refuse_extra(refusal, check_format(spec, &spec->extra_kv, refusal));
 }
 
 static bool placed_by_page(const struct gen_spec *spec)

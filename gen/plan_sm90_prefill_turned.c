@@ -15,9 +15,11 @@ enum {
     SOFTMAX_WARPS = 4,
     FLOAT_BYTES = 4,
     MBARRIER_BYTES = 8,
-    MOST_KEY_SLOTS = 3,          /* a fourth has no room beside any query */
-    MOST_HEADS_DEQUANTISED = 48, /* more would leave too few registers for keys on their way */
-    MOST_HEADS = 80              /* 88 would leave too few registers beside 176 accumulators, and shared memory */
+    MOST_KEY_SLOTS = 3, /* a fourth has no room beside any query */
+    /* With keys on their way there are fewer registers; two formats in turn need a few more. */
+    MOST_HEADS_OF_ONE = 48,
+    MOST_HEADS_OF_TWO = 40,
+    MOST_HEADS = 80 /* 88 would leave too few registers beside 176 accumulators, and shared memory */
 };
 
 /* Slots that fit the target's shared memory. */
@@ -77,7 +79,8 @@ static struct slots choose_slots(const struct gen_spec *spec)
 bool gen_sm90_prefill_turns(const struct gen_spec *spec)
 {
     const int32_t heads = tile_heads(spec);
-    const int32_t most = gen_plan_dequantises(spec) ? MOST_HEADS_DEQUANTISED : MOST_HEADS;
+    const int32_t most_read = spec->has_extra_kv ? MOST_HEADS_OF_TWO : MOST_HEADS_OF_ONE;
+    const int32_t most = gen_plan_dequantises(spec) ? most_read : MOST_HEADS;
     return heads != 64 && heads <= most && choose_slots(spec).key > 0;
 }
 

@@ -15,6 +15,18 @@ smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const ch
     return status;
 }
 
+smla_status gen_refuse_extra(struct gen_refusal *refusal, smla_status status)
+{
+    static const char prefix[] = "extra_";
+    const size_t size = sizeof(prefix) - 1;
+    if (status != SMLA_OK) {
+        memmove(refusal->text + size, refusal->text, sizeof(refusal->text) - size);
+        memcpy(refusal->text, prefix, size);
+        refusal->text[sizeof(refusal->text) - 1] = '\0';
+    }
+    return status;
+}
+
 const char *gen_op_name(uint32_t op)
 {
     switch (op) {
@@ -45,7 +57,7 @@ smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, i
 {
     if (name && layout)
         return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "kv_format \"%.40s\" and a kv_layout: give one of them and leave the other NULL", name);
+                          "kv_format \"%.40s\" and a layout: give one of them and leave the other NULL", name);
     if (layout)
         return gen_kv_format_of_layout(layout, d_qk, out, refusal);
     const struct gen_kv_format *format = gen_kv_format_find(name);
@@ -109,7 +121,8 @@ static smla_status find_kv_formats(const smla_kernel_desc *desc, struct gen_spec
     smla_status status = gen_spec_kv_format(desc->kv_format || desc->kv_layout ? desc->kv_format : "bf16",
                                             desc->kv_layout, desc->d_qk, &made->kv, refusal);
     if (status == SMLA_OK && made->has_extra_kv)
-        status = gen_spec_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk, &made->extra_kv, refusal);
+        status = gen_refuse_extra(refusal, gen_spec_kv_format(desc->extra_kv_format, desc->extra_kv_layout, desc->d_qk,
+                                                              &made->extra_kv, refusal));
     return status;
 }
 

@@ -44,6 +44,9 @@ smla_status gen_spec_kv_format(const char *name, const smla_kv_layout *layout, i
 smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Puts "extra_" before a refusal that begins with the name of a field of the first cache; returns `status`. */
+smla_status gen_refuse_extra(struct gen_refusal *refusal, smla_status status);
+
 /* The operator's name: "prefill", "prefill_reference", "combine"; NULL for a number that is none. */
 const char *gen_op_name(uint32_t op);
 

@@ -16,6 +16,8 @@ _Static_assert(SMLA_PARAM_LSE_WITH_SINK == SMLA_LSE_WITH_SINK, "template and hea
 _Static_assert(SMLA_PARAM_LSE_EMPTY_NEGATIVE == SMLA_LSE_EMPTY_NEGATIVE, "template and header agree");
 _Static_assert(sizeof(long long) == sizeof(int64_t), "strides are int64 on both sides");
 
+static const float LOG2_E = 1.4426950f; /* what the kernels multiply sm_scale by */
+
 enum { ALL_LSE_FLAGS = SMLA_LSE_BASE_2 | SMLA_LSE_WITH_SINK | SMLA_LSE_EMPTY_NEGATIVE };
 
 /* Those of the second cache stand last: a kernel of one cache has nothing to do with them. */
@@ -160,6 +162,9 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_a
     if (args->reserved)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_args.reserved is %u: zero the struct first",
                        (unsigned)args->reserved);
+    if (isfinite(args->sm_scale) && !isfinite(args->sm_scale * LOG2_E))
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %g: with log2(e) it must be finite too, below 2.35e38",
+                       (double)args->sm_scale);
     if (!isfinite(args->sm_scale))
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %s: it must be finite, 1/sqrt(d_qk) for instance",
                        isnan(args->sm_scale) ? "NaN" : "infinite");

@@ -74,6 +74,10 @@ __device__ __forceinline__ u64 valid_keys(const work &w, int block)
     return (u64)__ballot_sync(0xffffffff, high >= 0) << 32 | __ballot_sync(0xffffffff, low >= 0);
 }
 
+/* From here on float32 has no fractions, and the exact product of a fused multiply-add is far from a rounded reference:
+ * logits must be rounded like it, or the largest is not 0 below it. */
+static constexpr float COARSE_LOG2 = 16777216;
+
 /* Takes the largest logit of a block into a row's online softmax, in base 2; returns the factor that what was summed so
  * far must be multiplied by. Lazy: the reference moves only when the maximum passes it by the threshold (or is the
  * first), so that 2^(logit - reference) stays below 2^threshold and most blocks rescale nothing. */

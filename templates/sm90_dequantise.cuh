@@ -130,21 +130,8 @@ template <class format> __device__ __forceinline__ u32 scale_pair(u32 bits)
     return pack_bf16(scale, scale);
 }
 
-/* Two e4m3, bytes 2 j and 2 j + 1 of a word, as bf16, exactly but for NaN. Their exponents and mantissas in bf16's
- * places are the values times 2^(7 - 127), subnormals too. */
-__device__ __forceinline__ u32 bf16_of_e4m3(u32 word, int j)
-{
-    u32 upper = __byte_perm(word, 0, j == 0 ? 0x1404 : 0x3424);
-    return mul_bf16x2((upper >> 4 & 0x07f007f0) | (upper & 0x80008000), 0x7b807b80); /* 2^120 */
-}
-
-/* A NaN's 0x80 in each byte of a word that is S.1111.111. */
-__device__ __forceinline__ u32 nan_of_e4m3(u32 word)
-{
-    return (word & 0x7f7f7f7f) + 0x01010101 & 0x80808080;
-}
-
-/* Eight e2m1 of a word as bf16, exactly; in the same way, times 2^(1 - 127). */
+/* Eight e2m1 of a word as bf16, exactly: exponent and mantissa in bf16's places are the value times 2^(1 - 127),
+ * subnormals too. */
 __device__ __forceinline__ void bf16_of_e2m1(u32 word, u32 (&pair)[4])
 {
     u32 apart[4]; /* elements j and j + 4 */
@@ -160,33 +147,47 @@ __device__ __forceinline__ void bf16_of_e2m1(u32 word, u32 (&pair)[4])
     }
 }
 
-/* Two bf16 times a scale, rounded to float32 and to bf16. For a scale of few bits one rounding is the same. */
-template <class format> __device__ __forceinline__ u32 scaled(u32 pair, u32 scale)
+/* Two floats times the scale, rounded to float32 and to bf16. */
+__device__ __forceinline__ u32 scaled(float low, float high, float scale)
 {
-    if (format::SCALE_TYPE != SCALE_FP32)
-        return mul_bf16x2(pair, scale);
-    return pack_bf16(__uint_as_float(pair << 16) * __uint_as_float(scale),
-                     __uint_as_float(pair & 0xffff0000) * __uint_as_float(scale));
+    return pack_bf16(low * scale, high * scale);
 }
 
-/* Chunk `chunk` of what a piece becomes: eight values. scale: of scale_pair, or float32. */
+/* Eight e4m3 of two words, times a scale. */
+__device__ __forceinline__ uint4 scale_e4m3(u32 low, u32 high, float scale)
+{
+    u32 pair[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        u32 values = cvt_f16x2_e4m3x2((u16)((j < 2 ? low : high) >> j % 2 * 16));
+        pair[j] = scaled(cvt_f32_f16((u16)values), cvt_f32_f16((u16)(values >> 16)), scale);
+    }
+    return {pair[0], pair[1], pair[2], pair[3]};
+}
+
+/* Eight e2m1 of a word, times a scale. A product with a scale of one byte has few enough bits that rounding it once, to
+ * bf16, gives what rounding it twice gives. scale: of scale_pair, or float32 bits. */
+template <class format> __device__ __forceinline__ uint4 scale_e2m1(u32 word, u32 scale)
+{
+    u32 pair[4];
+    bf16_of_e2m1(word, pair);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        pair[j] =
+            format::SCALE_TYPE != SCALE_FP32
+                ? mul_bf16x2(pair[j], scale)
+                : scaled(__uint_as_float(pair[j] << 16), __uint_as_float(pair[j] & 0xffff0000), __uint_as_float(scale));
+    return {pair[0], pair[1], pair[2], pair[3]};
+}
+
+/* Chunk `chunk` of what a piece becomes: eight values. scale: of scale_pair, or float32 bits. */
 template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 &piece, int chunk, u32 scale)
 {
     const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
-    u32 pair[4];
-    if (format::VALUE_BITS == 4) {
-        bf16_of_e2m1(words[chunk], pair);
-    } else {
-        float f = format::SCALE_TYPE == SCALE_FP32 ? __uint_as_float(scale) : __uint_as_float(scale << 16);
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            u32 h = cvt_f16x2_e4m3x2((u16)(words[2 * chunk % 4 + j / 2] >> j % 2 * 16));
-            pair[j] = pack_bf16(cvt_f32_f16((u16)h) * f, cvt_f32_f16((u16)(h >> 16)) * f);
-        }
-        return {pair[0], pair[1], pair[2], pair[3]};
-    }
-    return {scaled<format>(pair[0], scale), scaled<format>(pair[1], scale), scaled<format>(pair[2], scale),
-            scaled<format>(pair[3], scale)};
+    if (format::VALUE_BITS == 4)
+        return scale_e2m1<format>(words[chunk], scale);
+    float factor = __uint_as_float(format::SCALE_TYPE == SCALE_FP32 ? scale : scale << 16);
+    return scale_e4m3(words[2 * chunk % 4], words[2 * chunk % 4 + 1], factor);
 }
 
 /* ---- Write ---- */

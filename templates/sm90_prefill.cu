@@ -60,14 +60,16 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* For each block i of keys; mbarriers, each with one phase a use of its slot:
  *
- *   output   --key_full[i % 2][half]-->  softmax   the half's 128 threads arrive when their part of the key is written
+ *   output   --key_full[i % 2][half]-->  softmax   the half's 128 threads arrive when their part of the key is written;
+ *                                                  twice each where keys are dequantised, for stores and copies
  *   softmax  --p_ready[i % P_SLOTS]--->  output    its 128 threads arrive when P and row_scale are stored; the logits
  *                                                  of block i have then read the key
  *   output   --p_free[i % P_SLOTS]---->  softmax   all 256 threads arrive when P . V of block i is done
  *   softmax  --out_scale_ready-------->  output    once, after the last block
  *
  * With as many slots of P as of the key nothing waits for p_free: block i + 2 is gathered after P . V of block i, so
- * key_full of block i + 2, for which the softmax waits before it stores P of that block, says the same.
+ * key_full of block i + 2, for which the softmax waits before it stores P of that block, says the same. (Of copies the
+ * ISA promises no release of earlier reads; what was read from row_scale has been used before.)
  *
  * Named barriers join the threads of one warpgroup. (racecheck follows mbarriers, but not a named barrier at which some
  * threads arrive and others wait, so none is used that way.) */
@@ -247,12 +249,20 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
             advance_reference(state.max[high], state.reference[high], max == -infinity() ? max : max * scale_log2);
         /* Before the first key every logit is -inf: any finite reference gives 0. */
         float reference = state.reference[high] == -infinity() ? 0.0f : state.reference[high];
-        float sum = 0;
+        float scale = scale_log2, sum = 0;
+        if (fabsf(reference) >= COARSE_LOG2) {
+#pragma unroll
+            for (int i = 2 * high; i < KEYS / 2; i += 4)
+#pragma unroll
+                for (int j = 0; j < 2; j++)
+                    logit[i + j] *= scale_log2;
+            scale = 1;
+        }
 #pragma unroll
         for (int i = 2 * high; i < KEYS / 2; i += 4)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                logit[i + j] = exp2_approx(fmaf(logit[i + j], scale_log2, -reference));
+                logit[i + j] = exp2_approx(fmaf(logit[i + j], scale, -reference));
                 sum += logit[i + j];
             }
         state.sum[high] = state.sum[high] * factor[high] + sum;

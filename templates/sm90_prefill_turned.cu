@@ -80,7 +80,8 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* For each block i of keys; mbarriers, each with one phase a use of its slot:
  *
- *   output   --key_full[i % KEY_SLOTS][half]-->  softmax   the half's 128 threads arrive when their copies are written
+ *   output   --key_full[i % KEY_SLOTS][half]-->  softmax   the half's 128 threads arrive when their part is written
+ *                                                          (twice each where keys are dequantised)
  *   softmax  --p_ready[i % P_SLOTS]----------->  output    its 128 threads arrive when P and the scales are stored; the
  *                                                          logits of block i have then read the key
  *   output   --p_free[i % P_SLOTS]------------>  softmax   all 256 threads arrive when P . V of block i is done
@@ -349,8 +350,14 @@ __device__ __forceinline__ void exponentiate(const block_memory &memory, softmax
         float reference = memory.reference[lane_head(i)];
         reference = reference == -infinity() ? 0.0f : reference;
         int low = i / 2 * 4 + i % 2;
-        logit[low] = exp2_approx(fmaf(logit[low], scale_log2, -reference));
-        logit[low + 2] = exp2_approx(fmaf(logit[low + 2], scale_log2, -reference));
+        float scale = scale_log2;
+        if (fabsf(reference) >= COARSE_LOG2) {
+            logit[low] *= scale_log2;
+            logit[low + 2] *= scale_log2;
+            scale = 1;
+        }
+        logit[low] = exp2_approx(fmaf(logit[low], scale, -reference));
+        logit[low + 2] = exp2_approx(fmaf(logit[low + 2], scale, -reference));
         state.sum[i] += logit[low] + logit[low + 2];
     }
 }

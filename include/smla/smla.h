@@ -211,7 +211,8 @@ typedef struct smla_support {
     uint32_t threads;           /* threads a block, of variant 0 */
     uint32_t shared_bytes;      /* dynamic shared memory a block, of variant 0 */
     uint32_t pointer_alignment; /* bytes; of query, kv (combine: partial_out) and out */
-    uint32_t stride_alignment;  /* elements; of the strides of query, kv (combine: partial_out) and out */
+    uint32_t stride_alignment;  /* elements; of the strides of query, kv (combine: partial_out) and out. A quantised
+                                   kv, whose elements are bytes, has strides of multiples of 16 */
     char target[8];             /* the target's own name, such as "90a" */
     char variant[64];           /* name of variant 0 */
     char kernel_id[72];         /* hex digest of what is wanted: names cache entries and smla-gen's files */
@@ -265,7 +266,7 @@ typedef struct smla_prefill_args {
     int64_t s_q;        /* query tokens, >= 0; 0 launches nothing */
     int64_t s_kv;       /* rows of kv, >= 0 */
     int64_t topk;       /* entries of an index list, >= 0 and <= 2^31 - 1 */
-    float sm_scale;     /* multiplies q.k; finite */
+    float sm_scale;     /* multiplies q.k; finite, below 2.35e38 */
     uint32_t reserved;
     const void *query;            /* [s_q, h_q, d_qk] bf16 */
     int64_t query_stride_token;   /* 0: query_stride_head * h_q */

@@ -65,6 +65,8 @@ static const struct problem_spec specs[] = {
     {.name = "NaN and inf selected", .s_q = 40, .s_kv = 300, .topk = 100, .nan_selected = true},
     {.name = "NaN sink", .s_q = 40, .s_kv = 300, .topk = 100, .nan_sink = true, .dead_rows = 0.3},
     {.name = "logits of 3e3", .s_q = 64, .s_kv = 4096, .topk = 640, .magnitude = 1000},
+    {.name = "logits of 1e10", .s_q = 64, .s_kv = 4096, .topk = 1, .magnitude = 1e10f},
+    {.name = "logits of 1e10, 16 heads", .h_q = 16, .s_q = 64, .s_kv = 4096, .topk = 1, .magnitude = 1e10f},
     {.name = "logits of 1e-4", .s_q = 64, .s_kv = 4096, .topk = 640, .magnitude = 1e-4f},
     {.name = "scale 1", .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = 1},
     {.name = "scale negative", .s_q = 64, .s_kv = 4096, .topk = 640, .sm_scale = -0.04f, .invalid = 0.2},

@@ -399,6 +399,8 @@ static const struct bad bad_arguments[] = {
     BAD_F(sm_scale, NAN, "sm_scale is NaN"),
     BAD_F(sm_scale, INFINITY, "sm_scale is infinite"),
     BAD_F(sm_scale, -INFINITY, "sm_scale is infinite"),
+    BAD_F(sm_scale, 3e38f, "sm_scale is 3e+38"),
+    BAD_F(sm_scale, -3e38f, "sm_scale is -3e+38"),
     BAD_U(lse_flags, 8, "lse_flags 0x8"),
     BAD_U(reserved, 1, "reserved is 1"),
     BAD_P(query, 0, "query is NULL"),
