@@ -5,35 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layouts.h"
 #include "problem.h"
 
 static int passed, failed;
-
-/* Formats that no preset is: made of the same ingredients, with no kernel code of their own. */
-static const smla_kv_layout e2m1_fp32_page = {.struct_size = sizeof(smla_kv_layout),
-                                              .value_type = SMLA_VALUE_E2M1,
-                                              .value_elems = 384,
-                                              .scale_type = SMLA_SCALE_FP32,
-                                              .scale_group = 128,
-                                              .scale_bytes = 0,
-                                              .tail_elems = 128,
-                                              .place = SMLA_PLACE_PAGE};
-static const smla_kv_layout e4m3_e4m3_token = {.struct_size = sizeof(smla_kv_layout),
-                                               .value_type = SMLA_VALUE_E4M3,
-                                               .value_elems = 192,
-                                               .scale_type = SMLA_SCALE_E4M3,
-                                               .scale_group = 32,
-                                               .scale_bytes = 16,
-                                               .tail_elems = 384,
-                                               .place = SMLA_PLACE_TOKEN};
-static const smla_kv_layout e4m3_one_scale = {.struct_size = sizeof(smla_kv_layout),
-                                              .value_type = SMLA_VALUE_E4M3,
-                                              .value_elems = 512,
-                                              .scale_type = SMLA_SCALE_UE8M0,
-                                              .scale_group = 512,
-                                              .scale_bytes = 3,
-                                              .tail_elems = 0,
-                                              .place = SMLA_PLACE_PAGE};
 
 #define USUAL .s_q = 30, .s_kv = 1500, .topk = 640, .invalid = 0.1, .sink = true, .lengths = LENGTHS_WILD
 #define EXTRA .has_extra = true, .extra_s_kv = 700, .extra_topk = 200
@@ -122,14 +97,14 @@ static const struct problem_spec specs[] = {
     /* layouts that no preset is */
     {.name = "e2m1, fp32 scales, long tail, by page",
      USUAL,
-     .format = {.layout = &e2m1_fp32_page, .page_tokens = 33, .page_gap_bytes = 4}},
-    {.name = "e4m3, e4m3 scales, d 576", USUAL, .d_qk = 576, .format = {.layout = &e4m3_e4m3_token}},
-    {.name = "e4m3, one scale a token", USUAL, .format = {.layout = &e4m3_one_scale, .page_tokens = 16}},
+     .format = {.layout = &layout_e2m1_fp32_page, .page_tokens = 33, .page_gap_bytes = 4}},
+    {.name = "e4m3, e4m3 scales, d 576", USUAL, .d_qk = 576, .format = {.layout = &layout_e4m3_e4m3_token}},
+    {.name = "e4m3, one scale a token", USUAL, .format = {.layout = &layout_e4m3_one_scale, .page_tokens = 16}},
     {.name = "e4m3 one scale + e2m1 fp32",
      USUAL,
      EXTRA,
-     .format = {.layout = &e4m3_one_scale, .page_tokens = 16},
-     .extra = {.layout = &e2m1_fp32_page, .page_tokens = 3, .page_gap_bytes = 12}},
+     .format = {.layout = &layout_e4m3_one_scale, .page_tokens = 16},
+     .extra = {.layout = &layout_e2m1_fp32_page, .page_tokens = 3, .page_gap_bytes = 12}},
 };
 
 static void report(const char *name, bool fine, const char *text)

@@ -236,10 +236,8 @@ static void spoil_rows(const struct problem_spec *spec, uint16_t *kv, int64_t st
             kv[row * stride + 17] = values[spoiled++];
 }
 
-enum input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, EXTRA_KV, EXTRA_INDICES, EXTRA_TOPK_LENGTH };
-
-static bool upload(struct bench *bench, struct problem *problem, enum input which, const char *name, size_t size_bytes,
-                   struct guarded *buffer)
+static bool upload(struct bench *bench, struct problem *problem, enum problem_input which, const char *name,
+                   size_t size_bytes, struct guarded *buffer)
 {
     return problem->host[which] && guarded_create(bench->device, name, problem->host[which], size_bytes, buffer);
 }
@@ -274,28 +272,27 @@ static smla_kv_layout layout_of(const struct problem_cache *cache, int32_t d_qk)
     return layout;
 }
 
+static const void *tensor_of(const struct problem *problem, enum problem_input which)
+{
+    const uint8_t *bytes = problem->host[which];
+    return bytes ? bytes + problem->before_bytes[which] : NULL;
+}
+
 static struct kv_view view_of(const struct problem *problem, bool extra)
 {
     const smla_prefill_args *args = &problem->args;
     const smla_kv_layout layout = layout_of(extra ? &problem->spec.extra : &problem->spec.format, problem->spec.d_qk);
-    return extra ? kv_view_make(&layout, problem->host[EXTRA_KV], args->extra_kv_stride_token,
-                                args->extra_kv_page_tokens, args->extra_kv_stride_page)
-                 : kv_view_make(&layout, problem->host[KV], args->kv_stride_token, args->kv_page_tokens,
-                                args->kv_stride_page);
-}
-
-static int64_t cache_bytes(const struct kv_view *view, int64_t s_kv)
-{
-    if (view->page_tokens == 0)
-        return s_kv * view->stride_token;
-    return (s_kv + view->page_tokens - 1) / view->page_tokens * view->stride_page;
+    const void *base = tensor_of(problem, extra ? EXTRA_KV : KV);
+    return extra ? kv_view_make(&layout, base, args->extra_kv_stride_token, args->extra_kv_page_tokens,
+                                args->extra_kv_stride_page)
+                 : kv_view_make(&layout, base, args->kv_stride_token, args->kv_page_tokens, args->kv_stride_page);
 }
 
 /* Gaps to strides, in elements of the cache. */
 static void lay_out(const struct problem_cache *cache, const smla_kv_layout *layout, int64_t *stride_token,
                     int64_t *page_tokens, int64_t *stride_page)
 {
-    const int64_t elem_bytes = layout->value_type == SMLA_VALUE_BF16 ? 2 : 1;
+    const int64_t elem_bytes = kv_elem_bytes(layout);
     const int64_t token_bytes = kv_token_bytes(layout) + cache->token_gap_bytes;
     *page_tokens = cache->page_tokens;
     if (cache->token_gap_bytes)
@@ -307,11 +304,7 @@ static void lay_out(const struct problem_cache *cache, const smla_kv_layout *lay
 /* float32 scales that no writer of powers of two makes. */
 static void make_scales_odd(const struct kv_view *view, int64_t slot)
 {
-    const int64_t values =
-        view->layout.value_type == SMLA_VALUE_E2M1 ? view->layout.value_elems / 2 : view->layout.value_elems;
-    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0;
-    uint8_t *scales =
-        view->base + page * view->stride_page + (slot - page * view->page_tokens) * view->stride_token + values;
+    uint8_t *scales = kv_find(view, slot).scales;
     for (int64_t i = 0; i < view->layout.value_elems / view->layout.scale_group; i++) {
         float scale;
         memcpy(&scale, scales + 4 * i, 4);
@@ -324,23 +317,17 @@ static void make_scales_odd(const struct kv_view *view, int64_t slot)
 static void write_codes(const struct kv_view *view, int64_t slot)
 {
     const smla_kv_layout *layout = &view->layout;
-    const int64_t values = layout->value_type == SMLA_VALUE_E2M1 ? layout->value_elems / 2 : layout->value_elems;
-    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0, token = slot - page * view->page_tokens;
-    const int64_t run = values + 2 * (int64_t)layout->tail_elems, scale_bytes = kv_scale_bytes(layout);
-    const bool by_page = layout->place == SMLA_PLACE_PAGE;
-    uint8_t *base = view->base + page * view->stride_page;
-    uint8_t *at = base + token * (by_page ? run : view->stride_token);
-    uint8_t *scales = by_page ? base + view->page_tokens * run + token * scale_bytes : at + values;
-    for (int64_t i = 0; i < values; i++) {
-        at[i] = (uint8_t)(slot * 3 + i);
-        if (layout->value_type == SMLA_VALUE_E4M3 && (at[i] & 0x7f) == 0x7f && slot % 8 != 7)
-            at[i] ^= 0x44;
+    const struct kv_parts at = kv_find(view, slot);
+    for (int64_t i = 0; i < kv_value_bytes(layout); i++) {
+        at.values[i] = (uint8_t)(slot * 3 + i);
+        if (layout->value_type == SMLA_VALUE_E4M3 && (at.values[i] & 0x7f) == 0x7f && slot % 8 != 7)
+            at.values[i] ^= 0x44;
     }
-    for (int64_t i = 0; i < scale_bytes; i++)
-        scales[i] = (uint8_t)(slot + (slot % 3) * i);
+    for (int64_t i = 0; i < kv_scale_bytes(layout); i++)
+        at.scales[i] = (uint8_t)(slot + (slot % 3) * i);
     for (int64_t i = 0; i < layout->tail_elems; i++) {
         const uint16_t value = bf16_from_float((float)(slot + i) / 64);
-        memcpy((by_page ? at + values : scales + scale_bytes) + 2 * i, &value, 2);
+        memcpy(at.tail + 2 * i, &value, 2);
     }
 }
 
@@ -350,7 +337,7 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
 {
     static uint16_t row[576];
     struct kv_view view = view_of(problem, extra);
-    const size_t size = (size_t)cache_bytes(&view, s_kv);
+    const size_t size = (size_t)kv_cache_bytes(&view, s_kv);
     view.base = malloc(size + 1);
     int spoiled = problem->spec.nan_selected ? 0 : 1;
     if (!view.base)
@@ -395,7 +382,7 @@ static bool make_extra(struct bench *bench, struct problem *problem, uint64_t *s
     free(selected);
     const struct kv_view view = view_of(problem, true);
     return listed &&
-           upload(bench, problem, EXTRA_KV, "extra_kv", (size_t)cache_bytes(&view, spec.s_kv), &problem->extra_kv) &&
+           upload(bench, problem, EXTRA_KV, "extra_kv", (size_t)kv_cache_bytes(&view, spec.s_kv), &problem->extra_kv) &&
            upload(bench, problem, EXTRA_INDICES, "extra_indices", (size_t)(spec.s_q * spec.topk) * 4,
                   &problem->extra_indices) &&
            (!spec.lengths || upload(bench, problem, EXTRA_TOPK_LENGTH, "extra_topk_length", (size_t)spec.s_q * 4,
@@ -425,7 +412,7 @@ static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *s
         lay_out(&spec->format, &layout, &args->kv_stride_token, &args->kv_page_tokens, &args->kv_stride_page);
         problem->host[KV] = fill_cache(problem, false, spec->s_kv, selected, &state);
         const struct kv_view view = view_of(problem, false);
-        kv_bytes = (size_t)cache_bytes(&view, spec->s_kv);
+        kv_bytes = (size_t)kv_cache_bytes(&view, spec->s_kv);
     }
     if (!make_extra(bench, problem, &state))
         return false;
@@ -577,11 +564,13 @@ static void flatten_list(const struct problem *problem, bool extra, int64_t toke
 {
     const smla_prefill_args *args = &problem->args;
     const int64_t topk = extra ? args->extra_topk : args->topk, s_kv = extra ? args->extra_s_kv : args->s_kv;
-    const int64_t stride = extra ? topk : or_contiguous(args->indices_stride_token, topk);
-    const int64_t length_stride = extra ? 1 : or_contiguous(args->topk_length_stride, 1);
-    const int32_t *from = (const int32_t *)problem->host[extra ? EXTRA_INDICES : INDICES] + token * stride;
-    const int32_t *lengths = problem->host[extra ? EXTRA_TOPK_LENGTH : TOPK_LENGTH];
-    const int64_t length = lengths ? lengths[token * length_stride] : topk;
+    const int64_t stride = extra ? args->extra_indices_stride_token : args->indices_stride_token;
+    const int64_t length_stride = extra ? args->extra_topk_length_stride : args->topk_length_stride;
+    const int32_t *lists = tensor_of(problem, extra ? EXTRA_INDICES : INDICES);
+    const int32_t *lengths = tensor_of(problem, extra ? EXTRA_TOPK_LENGTH : TOPK_LENGTH);
+    const bool counts = (extra ? args->extra_topk_length : args->topk_length) != NULL;
+    const int32_t *from = lists + token * or_contiguous(stride, topk);
+    const int64_t length = counts ? lengths[token * or_contiguous(length_stride, 1)] : topk;
     for (int64_t j = 0; j < topk; j++)
         list[j] = j < length && from[j] >= 0 && from[j] < s_kv ? from[j] + base : -1;
 }

@@ -50,12 +50,15 @@ struct problem_spec {
     bool odd_scales; /* float32 scales that are no powers of two */
 };
 
+enum problem_input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, EXTRA_KV, EXTRA_INDICES, EXTRA_TOPK_LENGTH, INPUTS };
+
 struct problem {
     struct problem_spec spec;
     smla_prefill_args args; /* device pointers */
     struct guarded query, kv, indices, topk_length, attn_sink, out, lse, max_logits;
     struct guarded extra_kv, extra_indices, extra_topk_length;
-    void *host[8]; /* contents of the inputs */
+    void *host[INPUTS];           /* contents of the inputs */
+    int64_t before_bytes[INPUTS]; /* of each of host: where its tensor begins */
 };
 
 /* The card, the library and both kernels, for the description of the problem that was made last. */
