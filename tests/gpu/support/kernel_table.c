@@ -60,6 +60,23 @@ int kernel_number(int32_t wanted_heads, int32_t wanted_width)
     return -1;
 }
 
+static bool same_name(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+int kernel_find(const struct kernel_table *table, int32_t wanted_heads, int32_t wanted_width, const char *format,
+                const char *extra)
+{
+    for (int kernel = 0; kernel < table->packed; kernel++) {
+        const smla_kernel_desc *desc = &table->descs[kernel];
+        if (desc->h_q == wanted_heads && desc->d_qk == wanted_width && !desc->kv_layout &&
+            same_name(desc->kv_format, format) && same_name(desc->extra_kv_format, extra))
+            return kernel;
+    }
+    return -1;
+}
+
 void kernel_format_text(const smla_kernel_desc *desc, char text[80])
 {
     const char *first = desc->kv_layout ? "a layout" : desc->kv_format ? desc->kv_format : "bf16";

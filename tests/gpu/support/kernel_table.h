@@ -28,6 +28,9 @@ int32_t kernel_width(int kernel); /* d_qk */
 /* The number of the kernel of one bf16 cache; -1 when the table has none such. */
 int kernel_number(int32_t heads, int32_t width);
 
+/* The number of a kernel of presets: format NULL is bf16, extra NULL none. -1 when none such is packed. */
+int kernel_find(const struct kernel_table *table, int32_t heads, int32_t width, const char *format, const char *extra);
+
 /* The count of heads, by number, that coverage speaks of: 1, 6, 8, 16, 32, 64, 66, 80, 128. */
 int32_t kernel_head_count(int i);
 

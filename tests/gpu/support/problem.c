@@ -153,6 +153,9 @@ static int32_t draw_length(const struct problem_spec *spec, int64_t token, uint6
 {
     static const int32_t edges[] = {0, 1, 63, 64, 65};
     static const int32_t wild[] = {INT_MIN, -1, INT_MAX};
+    static const int32_t ends[] = {63, 65, 97, 129};
+    if (spec->lengths == LENGTHS_RAMP)
+        return spec->s_q <= 4 ? ends[token] : (int32_t)token + 1;
     if (spec->lengths == LENGTHS_WILD && token % 4 == 3)
         return wild[token / 4 % 3];
     if (token % 3 == 0 && edges[token / 3 % 5] <= spec->topk)
@@ -340,6 +343,7 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
     const size_t size = (size_t)kv_cache_bytes(&view, s_kv);
     view.base = malloc(size + 1);
     int spoiled = problem->spec.nan_selected ? 0 : 1;
+    const int64_t exponents = problem->spec.exponents ? problem->spec.exponents : 9;
     if (!view.base)
         return NULL;
     memset(view.base, 0xff, size);
@@ -351,7 +355,7 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
             continue;
         }
         for (int64_t d = 0; d < problem->spec.d_qk; d++)
-            row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % 9) - 5));
+            row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % exponents) - 5));
         if (spoiled++ == 0)
             row[17] = NAN_BF16;
         kv_write(&view, slot, row);
@@ -553,13 +557,6 @@ static bool download_expected(struct device *device, void *memory, size_t count,
     return *host && device_download(device, *host, memory, count * 4);
 }
 
-/* The same keys as bf16 rows of one cache with one list a query: what the reference kernel reads. */
-struct flat {
-    uint16_t *kv;
-    int32_t *indices;
-    void *device_kv, *device_indices;
-};
-
 static void flatten_list(const struct problem *problem, bool extra, int64_t token, int32_t base, int32_t *list)
 {
     const smla_prefill_args *args = &problem->args;
@@ -575,7 +572,8 @@ static void flatten_list(const struct problem *problem, bool extra, int64_t toke
         list[j] = j < length && from[j] >= 0 && from[j] < s_kv ? from[j] + base : -1;
 }
 
-static bool flatten(struct bench *bench, const struct problem *problem, struct flat *flat, smla_prefill_args *args)
+bool problem_flatten(struct bench *bench, const struct problem *problem, struct problem_flat *flat,
+                     smla_prefill_args *args)
 {
     const smla_prefill_args *from = &problem->args;
     const int64_t rows = from->s_kv + from->extra_s_kv, topk = from->topk + from->extra_topk, d = problem->spec.d_qk;
@@ -610,7 +608,7 @@ static bool flatten(struct bench *bench, const struct problem *problem, struct f
     return fine;
 }
 
-static void flat_free(struct bench *bench, struct flat *flat)
+void problem_flat_free(struct bench *bench, struct problem_flat *flat)
 {
     free(flat->kv);
     free(flat->indices);
@@ -651,12 +649,12 @@ static bool run_reference_on(struct bench *bench, const struct problem *problem,
 static bool run_reference(struct bench *bench, const struct problem *problem, struct expected *expected)
 {
     const struct problem_spec *spec = &problem->spec;
-    struct flat flat = {0};
+    struct problem_flat flat = {0};
     smla_prefill_args args;
     if (!spec->format.format && !spec->format.layout && !spec->format.page_tokens && !spec->has_extra)
         return run_reference_on(bench, problem, problem->args, expected);
-    const bool fine = flatten(bench, problem, &flat, &args) && run_reference_on(bench, problem, args, expected);
-    flat_free(bench, &flat);
+    const bool fine = problem_flatten(bench, problem, &flat, &args) && run_reference_on(bench, problem, args, expected);
+    problem_flat_free(bench, &flat);
     return fine;
 }
 
@@ -685,6 +683,38 @@ static bool run_cpu_reference(const struct problem *problem, struct expected *ex
                                   .logit_abs = narrow(result.logit_abs, rows)};
     reference_free(&result);
     return expected->out && expected->lse && expected->max_logits && expected->out_abs && expected->logit_abs;
+}
+
+#define SWAP(type, a, b)                                                                                               \
+    do {                                                                                                               \
+        type kept = (a);                                                                                               \
+        (a) = (b);                                                                                                     \
+        (b) = kept;                                                                                                    \
+    } while (0)
+
+void problem_swap_caches(struct problem *problem)
+{
+    smla_prefill_args *args = &problem->args;
+    struct problem_spec *spec = &problem->spec;
+    SWAP(int64_t, args->s_kv, args->extra_s_kv);
+    SWAP(int64_t, args->topk, args->extra_topk);
+    SWAP(const void *, args->kv, args->extra_kv);
+    SWAP(int64_t, args->kv_stride_token, args->extra_kv_stride_token);
+    SWAP(int64_t, args->kv_page_tokens, args->extra_kv_page_tokens);
+    SWAP(int64_t, args->kv_stride_page, args->extra_kv_stride_page);
+    SWAP(const int32_t *, args->indices, args->extra_indices);
+    SWAP(int64_t, args->indices_stride_token, args->extra_indices_stride_token);
+    SWAP(const int32_t *, args->topk_length, args->extra_topk_length);
+    SWAP(int64_t, args->topk_length_stride, args->extra_topk_length_stride);
+    SWAP(struct problem_cache, spec->format, spec->extra);
+    SWAP(int64_t, spec->s_kv, spec->extra_s_kv);
+    SWAP(int64_t, spec->topk, spec->extra_topk);
+    SWAP(void *, problem->host[KV], problem->host[EXTRA_KV]);
+    SWAP(void *, problem->host[INDICES], problem->host[EXTRA_INDICES]);
+    SWAP(void *, problem->host[TOPK_LENGTH], problem->host[EXTRA_TOPK_LENGTH]);
+    SWAP(struct guarded, problem->kv, problem->extra_kv);
+    SWAP(struct guarded, problem->indices, problem->extra_indices);
+    SWAP(struct guarded, problem->topk_length, problem->extra_topk_length);
 }
 
 static void free_expected(struct expected *expected)
