@@ -102,14 +102,17 @@ void random_cache_alter(struct random_call *call, const struct kv_view *view, in
         alter_scale(call, layout->scale_type, at.scales, i);
 }
 
-/* Writers use codes up to 448 of e4m3, but up to 6 where its scales are e4m3 too. */
+/* Writers use codes up to 448 of e4m3, but up to 6 where its scales are e4m3 too. Logits must not outgrow what the axis
+ * says: sinks are chosen by it. */
 float random_cache_growth(const struct random_call *call)
 {
+    const bool codes = call->choices.value[AXIS_CODES] != CODES_WRITTEN;
+    const float scales = call->choices.value[AXIS_SCALES] == SCALES_ODD ? 2 : 1;
     bool grows = false;
     for (int c = 0; c < call->cache_count; c++)
         grows |= call->caches[c].layout.value_type == SMLA_VALUE_E4M3 &&
                  call->caches[c].layout.scale_type == SMLA_SCALE_E4M3;
-    return grows && call->choices.value[AXIS_CODES] != CODES_WRITTEN ? 64 : 1;
+    return scales * (!codes ? 1 : grows ? 64 : 1.5f);
 }
 
 /* ---- What no list selects ---- */
