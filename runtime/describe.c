@@ -15,18 +15,76 @@ void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
              spec->checked ? " checked" : "", spec->target->name);
 }
 
+enum { RT_LAYOUT_BYTES = 224 };
+
+/* A layout of no preset, as a value of shapes.json. */
+static void describe_layout(const struct gen_kv_format *format, char text[RT_LAYOUT_BYTES])
+{
+    static const char *const values[] = {
+        [SMLA_VALUE_BF16] = "bf16", [SMLA_VALUE_E4M3] = "e4m3", [SMLA_VALUE_E2M1] = "e2m1"};
+    static const char *const scales[] = {[SMLA_SCALE_NONE] = "none",
+                                         [SMLA_SCALE_FP32] = "fp32",
+                                         [SMLA_SCALE_UE8M0] = "ue8m0",
+                                         [SMLA_SCALE_E4M3] = "e4m3"};
+
+    snprintf(text, RT_LAYOUT_BYTES,
+             "{\"value_type\":\"%s\",\"value_elems\":%d,\"scale_type\":\"%s\",\"scale_group\":%d,\"scale_bytes\":%d,"
+             "\"tail_elems\":%d,\"place\":\"%s\"}",
+             values[format->value_type], format->value_elems, scales[format->scale_type], format->scale_group,
+             format->scale_bytes, format->tail_elems, format->place == SMLA_PLACE_PAGE ? "page" : "token");
+}
+
+static bool is_preset(const struct gen_kv_format *format)
+{
+    return gen_kv_format_find(format->name) != NULL;
+}
+
+/* ,"kv_format":"v4" or ,"kv_layout":{…} */
+static void describe_format(const struct gen_kv_format *format, const char *prefix, char text[RT_LAYOUT_BYTES + 32])
+{
+    char layout[RT_LAYOUT_BYTES];
+
+    describe_layout(format, layout);
+    if (is_preset(format))
+        snprintf(text, RT_LAYOUT_BYTES + 32, ",\"%skv_format\":\"%s\"", prefix, format->name);
+    else
+        snprintf(text, RT_LAYOUT_BYTES + 32, ",\"%skv_layout\":%s", prefix, layout);
+}
+
+/* Layouts have no options: the description goes through a file. */
+static void describe_file_command(const struct gen_spec *spec, const char *cache, char text[RT_COMMAND_BYTES])
+{
+    char format[RT_LAYOUT_BYTES + 32], extra[RT_LAYOUT_BYTES + 32] = "";
+
+    describe_format(&spec->kv, "", format);
+    if (spec->has_extra_kv)
+        describe_format(&spec->extra_kv, "extra_", extra);
+    snprintf(
+        text, RT_COMMAND_BYTES,
+        "echo '[{\"op\":\"%s\",\"h_q\":%d,\"d_qk\":%d,\"d_v\":%d%s%s%s%s}]' >kernel.json && %ssmla-gen --sm %s --from "
+        "kernel.json --emit cubin -o kernel.cubin",
+        gen_op_name(spec->op), spec->h_q, spec->d_qk, spec->d_v, format, extra,
+        spec->batch_invariant ? ",\"batch_invariant\":true" : "", spec->checked ? ",\"flags\":[\"checked\"]" : "",
+        cache, spec->target->name);
+}
+
 void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, char text[RT_COMMAND_BYTES])
 {
-    char width[24] = "", formats[96] = "";
+    char width[24] = "", formats[96] = "", cache[432] = "";
 
+    if (cache_dir)
+        snprintf(cache, sizeof cache, "SMLA_CACHE_DIR='%.400s' ", cache_dir);
+    if (spec->kv.name && (!is_preset(&spec->kv) || (spec->has_extra_kv && !is_preset(&spec->extra_kv)))) {
+        describe_file_command(spec, cache, text);
+        return;
+    }
     if (spec->kv.name) {
         snprintf(width, sizeof width, " --d-qk %d", spec->d_qk);
         snprintf(formats, sizeof formats, " --kv-format %s%s%s", spec->kv.name,
                  spec->has_extra_kv ? " --extra-kv-format " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
     }
     snprintf(text, RT_COMMAND_BYTES,
-             "%s%.400s%ssmla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s --emit cubin -o kernel.cubin",
-             cache_dir ? "SMLA_CACHE_DIR='" : "", cache_dir ? cache_dir : "", cache_dir ? "' " : "", spec->target->name,
-             gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
+             "%ssmla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s --emit cubin -o kernel.cubin", cache,
+             spec->target->name, gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
              spec->batch_invariant ? " --batch-invariant" : "", spec->checked ? " --checked" : "");
 }

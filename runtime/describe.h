@@ -4,7 +4,7 @@
 
 #include "spec.h"
 
-enum { RT_DESCRIPTION_BYTES = 256, RT_COMMAND_BYTES = 768 };
+enum { RT_DESCRIPTION_BYTES = 256, RT_COMMAND_BYTES = 1024 };
 
 /* "prefill h_q=64 d_qk=512 d_v=512 kv=bf16 target=90a": canonical, the same spec gives the same text. */
 void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES]);

@@ -171,6 +171,26 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_a
     return SMLA_OK;
 }
 
+/* Rows of bf16 may overlap; bytes of two quantised tokens are never the same ones, so a stride that is too small is a
+ * cache of another format. */
+static smla_status check_token_bytes(const struct rt_kv *kv, const struct cache_args *cache,
+                                     const struct cache_names *names)
+{
+    const int64_t page_bytes = kv->by_page ? cache->page_tokens * kv->token_elems : kv->token_elems;
+
+    if (kv->elem_bytes != 1 || cache->s_kv == 0)
+        return SMLA_OK;
+    if (cache->stride_token > 0 && cache->stride_token < kv->token_elems)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: a token of this kernel's format has %lld bytes",
+                       names->stride_token, (long long)cache->stride_token, (long long)kv->token_elems);
+    if (cache->stride_page > 0 && cache->stride_page < page_bytes)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s %lld: a token of this kernel's format has %lld bytes, so a page's stride is at least %lld",
+                       names->stride_page, (long long)cache->stride_page, (long long)kv->token_elems,
+                       (long long)page_bytes);
+    return SMLA_OK;
+}
+
 static smla_status check_cache(const struct rt_kv *kv, const struct cache_args *cache, const struct cache_names *names)
 {
     smla_status status = check_size(names->s_kv, cache->s_kv, INT64_MAX);
@@ -193,7 +213,7 @@ static smla_status check_cache(const struct rt_kv *kv, const struct cache_args *
     if (cache->page_tokens == 0 && cache->stride_page != 0)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld without pages: %s is 0", names->stride_page,
                        (long long)cache->stride_page, names->page_tokens);
-    return SMLA_OK;
+    return check_token_bytes(kv, cache, names);
 }
 
 /* A second cache is not ignored where the kernel reads one. */

@@ -9,7 +9,7 @@
 #include "host_file.h"
 #include "pool.h"
 #include "shapes.h"
-#include "target.h"
+#include "support_list.h"
 
 static const char help[] =
     "usage: smla-gen --sm LIST (--op OP --h-q N --d-qk N ... | --from FILE) --emit KIND -o PATH\n"
@@ -171,75 +171,11 @@ static int print_summary(const struct build *build)
     return print_json(rows);
 }
 
-/* ---- --list ---- */
-
-/* The shapes that the table is made of. The reference kernel and combine take any: one row stands for all. */
-static const int32_t list_h_q[] = {8, 16, 32, 64, 128};
-static const int32_t list_d_qk[] = {512, 576};
-
-/* A number, or "any" for 0. */
-static const char *size_text(int32_t size, char text[16])
-{
-    snprintf(text, 16, "%d", size);
-    return size == 0 ? "any" : text;
-}
-
-static json_t *size_json(int32_t size)
-{
-    return size == 0 ? json_null() : json_integer(size);
-}
-
-/* kv_format: NULL for an operator that reads no cache, and has no d_qk. */
-static void list_row(const smla_support *support, const char *op, int32_t h_q, int32_t d_qk, const char *kv_format,
-                     json_t *rows, bool json)
-{
-    char heads[16];
-    char width[16];
-    if (!json)
-        printf("%-7s %-18s %5s %5s %4d  %-9s  %8u %7u %7u  %s\n", support->target, op, size_text(h_q, heads),
-               kv_format ? size_text(d_qk, width) : "-", 512, kv_format ? kv_format : "-", support->launches,
-               support->threads, support->shared_bytes, support->variant);
-    json_array_append_new(rows,
-                          json_pack("{s:s, s:s, s:o, s:o, s:i, s:s?, s:i, s:i, s:i, s:s}", "target", support->target,
-                                    "op", op, "h_q", size_json(h_q), "d_qk", size_json(d_qk), "d_v", 512, "kv_format",
-                                    kv_format, "launches", (int)support->launches, "threads", (int)support->threads,
-                                    "shared_bytes", (int)support->shared_bytes, "variant", support->variant));
-}
-
-static bool supports(const char *target, uint32_t op, int32_t h_q, int32_t d_qk, smla_support *support)
-{
-    const smla_kernel_desc desc = {.struct_size = sizeof desc, .op = op, .h_q = h_q, .d_qk = d_qk, .target = target};
-    *support = (smla_support){.struct_size = sizeof *support};
-    return smla_query_support(NULL, &desc, support) == SMLA_OK && support->supported;
-}
-
-static void list_target(const struct gen_target *target, json_t *rows, bool json)
-{
-    smla_support support;
-    for (size_t d = 0; d < sizeof list_d_qk / sizeof list_d_qk[0]; d++)
-        for (size_t h = 0; h < sizeof list_h_q / sizeof list_h_q[0]; h++)
-            if (supports(target->name, SMLA_OP_PREFILL, list_h_q[h], list_d_qk[d], &support))
-                list_row(&support, "prefill", list_h_q[h], list_d_qk[d], "bf16", rows, json);
-    if (supports(target->name, SMLA_OP_PREFILL_REFERENCE, 64, 512, &support))
-        list_row(&support, "prefill_reference", 0, 0, "bf16", rows, json);
-    if (supports(target->name, SMLA_OP_COMBINE, 64, 0, &support))
-        list_row(&support, "combine", 0, 0, NULL, rows, json);
-}
-
 static int print_list(bool json)
 {
-    size_t count;
-    const struct gen_target *targets = gen_target_table(&count);
-    json_t *rows = json_array();
-    if (!json)
-        printf("%-7s %-18s %5s %5s %4s  %-9s  %8s %7s %7s  %s\n", "target", "op", "h_q", "d_qk", "d_v", "kv_format",
-               "launches", "threads", "shared", "variant");
-    for (size_t i = 0; i < count; i++)
-        list_target(&targets[i], rows, json);
     if (json)
-        return print_json(rows);
-    json_decref(rows);
-    return CLI_FINE;
+        return print_json(support_list_json());
+    return support_list_print() ? CLI_FINE : cli_fail(CLI_USAGE, "cannot write to stdout: %s", strerror(errno));
 }
 
 /* ---- Command line ---- */

@@ -49,12 +49,20 @@ struct report_case {
     } set[5];
     float deviation; /* of the logits; 0: 1 */
     int repeats;     /* runs besides that must give the same bits */
+    const char *format, *extra;
 };
 
 static const struct report_case cases[] = {
-    {"A3 no rows and NULL for them, entries -1", 16, 576, 16, 0, 2048, {{AXIS_ABSENT, 1}, {AXIS_ENTRY, 1}}, 0, 0},
-    {"A3 no rows, lengths 0", 8, 576, 16, 0, 2048, {{AXIS_LENGTH, LENGTH_ZERO}}, 0, 0},
-    {"A3 one row, lengths 0", 8, 576, 16, 1, 2048, {{AXIS_LENGTH, LENGTH_ZERO}}, 0, 0},
+    {"A3 no rows and NULL for them, entries -1",
+     16,
+     576,
+     16,
+     0,
+     2048,
+     {{AXIS_ABSENT, 1}, {AXIS_ENTRY, 1}},
+     .repeats = 0},
+    {"A3 no rows, lengths 0", 8, 576, 16, 0, 2048, {{AXIS_LENGTH, LENGTH_ZERO}}, .repeats = 0},
+    {"A3 one row, lengths 0", 8, 576, 16, 1, 2048, {{AXIS_LENGTH, LENGTH_ZERO}}, .repeats = 0},
     {"B3 entries s_kv",
      64,
      576,
@@ -62,8 +70,7 @@ static const struct report_case cases[] = {
      640,
      192,
      {{AXIS_PLACE, PLACE_ANYWHERE}, {AXIS_ENTRY, ENTRY_S_KV}, {AXIS_POOL, POOL_ALL}},
-     0,
-     0},
+     .repeats = 0},
     {"B3 entries s_kv + 63",
      64,
      576,
@@ -71,8 +78,7 @@ static const struct report_case cases[] = {
      640,
      192,
      {{AXIS_PLACE, PLACE_ANYWHERE}, {AXIS_ENTRY, ENTRY_S_KV_63}, {AXIS_POOL, POOL_ALL}},
-     0,
-     0},
+     .repeats = 0},
     {"B3 entries 2^31 - 1",
      64,
      576,
@@ -80,8 +86,7 @@ static const struct report_case cases[] = {
      640,
      192,
      {{AXIS_PLACE, PLACE_ANYWHERE}, {AXIS_ENTRY, ENTRY_INT_MAX}, {AXIS_POOL, POOL_ALL}},
-     0,
-     0},
+     .repeats = 0},
     {"B5 a length for each query, apart",
      64,
      512,
@@ -89,13 +94,19 @@ static const struct report_case cases[] = {
      640,
      192,
      {{AXIS_LENGTH, LENGTH_RANDOM}, {AXIS_LENGTH_VIEW, VIEW_PADDED}},
-     0,
-     0},
-    {"B6 each key twice", 64, 512, 7, 3000, 2048, {{AXIS_DUPLICATES, DUPLICATES_PAIRS}}, 0, 0},
-    {"B6 one key 64 times", 64, 512, 7, 3000, 64, {{AXIS_DUPLICATES, DUPLICATES_ONE_KEY}}, 0, 0},
-    {"B6 one key 2048 times", 64, 512, 7, 3000, 2048, {{AXIS_DUPLICATES, DUPLICATES_ONE_KEY}}, 0, 0},
-    {"B6 each key again in the next block", 64, 512, 7, 3000, 640, {{AXIS_DUPLICATES, DUPLICATES_NEXT_BLOCK}}, 0, 0},
-    {"B8 logits of 6e4 and empty rows", 64, 512, 33, 640, 1, {{AXIS_DEAD, DEAD_SOME}}, 3e4f, 0},
+     .repeats = 0},
+    {"B6 each key twice", 64, 512, 7, 3000, 2048, {{AXIS_DUPLICATES, DUPLICATES_PAIRS}}, .repeats = 0},
+    {"B6 one key 64 times", 64, 512, 7, 3000, 64, {{AXIS_DUPLICATES, DUPLICATES_ONE_KEY}}, .repeats = 0},
+    {"B6 one key 2048 times", 64, 512, 7, 3000, 2048, {{AXIS_DUPLICATES, DUPLICATES_ONE_KEY}}, .repeats = 0},
+    {"B6 each key again in the next block",
+     64,
+     512,
+     7,
+     3000,
+     640,
+     {{AXIS_DUPLICATES, DUPLICATES_NEXT_BLOCK}},
+     .repeats = 0},
+    {"B8 logits of 6e4 and empty rows", 64, 512, 33, 640, 1, {{AXIS_DEAD, DEAD_SOME}}, .deviation = 3e4f, .repeats = 0},
     {"B9 no valid key but in the last blocks",
      16,
      512,
@@ -103,15 +114,14 @@ static const struct report_case cases[] = {
      3000,
      2048,
      {{AXIS_PLACE, PLACE_LEADING}, {AXIS_SHARE, SHARE_MOST}},
-     0,
-     0},
-    {"C2 a sink", 64, 512, 7, 640, 192, {{AXIS_SINK, SINK_FINITE}}, 0, 0},
-    {"C2 no sink", 64, 512, 7, 640, 192, {{0}}, 0, 0},
-    {"C4 lengths 1 to 300", 64, 576, 300, 640, 300, {{AXIS_LENGTH, LENGTH_RAMP}}, 0, 0},
-    {"D6 70,000 queries", 1, 512, 70000, 640, 64, {{0}}, 0, 0},
-    {"G6 4092 queries of 8 heads", 8, 512, 4092, 13600, 1152, {{AXIS_LENGTH, LENGTH_RAMP}}, 0, 200},
-    {"G6 13,600 queries of 8 heads", 8, 512, 13600, 13600, 512, {{AXIS_LENGTH, LENGTH_RAMP}}, 0, 20},
-    {"M3 32,768 queries of lists that fill up", 1, 576, 32768, 8192, 2048, {{AXIS_LENGTH, LENGTH_RAMP}}, 0, 0},
+     .repeats = 0},
+    {"C2 a sink", 64, 512, 7, 640, 192, {{AXIS_SINK, SINK_FINITE}}, .repeats = 0},
+    {"C2 no sink", 64, 512, 7, 640, 192, {{0}}, .repeats = 0},
+    {"C4 lengths 1 to 300", 64, 576, 300, 640, 300, {{AXIS_LENGTH, LENGTH_RAMP}}, .repeats = 0},
+    {"D6 70,000 queries", 1, 512, 70000, 640, 64, {{0}}, .repeats = 0},
+    {"G6 4092 queries of 8 heads", 8, 512, 4092, 13600, 1152, {{AXIS_LENGTH, LENGTH_RAMP}}, .repeats = 200},
+    {"G6 13,600 queries of 8 heads", 8, 512, 13600, 13600, 512, {{AXIS_LENGTH, LENGTH_RAMP}}, .repeats = 20},
+    {"M3 32,768 queries of lists that fill up", 1, 576, 32768, 8192, 2048, {{AXIS_LENGTH, LENGTH_RAMP}}, .repeats = 0},
     {"N2 200 runs, NaN in the outputs before each",
      64,
      512,
@@ -119,8 +129,96 @@ static const struct report_case cases[] = {
      640,
      300,
      {{AXIS_PLACE, PLACE_ANYWHERE}, {AXIS_SINK, SINK_EVERY_KIND}, {AXIS_LENGTH, LENGTH_EVERY_KIND}},
-     0,
-     200},
+     .repeats = 200},
+};
+
+#define ANYWHERE(entry)                                                                                                \
+    {AXIS_PLACE, PLACE_ANYWHERE}, {AXIS_ENTRY, (entry)},                                                               \
+    {                                                                                                                  \
+        AXIS_POOL, POOL_ALL                                                                                            \
+    }
+
+/* And over quantised caches. pages: see AXIS_PAGE. */
+enum { PAGES_OF_64 = 1, PAGES_OF_53 = 4 };
+static const struct report_case format_cases[] = {
+    {"A3 v4, no rows and NULL for them", 64, 512, 16, 0, 2048, {{AXIS_ABSENT, 1}, {AXIS_ENTRY, 1}}, .format = "v4"},
+    {"B3 v4, entries s_kv", 64, 512, 7, 640, 192, {ANYWHERE(ENTRY_S_KV), {AXIS_PAGE, PAGES_OF_64}}, .format = "v4"},
+    {"B3 v32, entries s_kv + 63", 64, 576, 7, 640, 192, {ANYWHERE(ENTRY_S_KV_63)}, .format = "v32"},
+    {"B3 v4 + v4, entries s_kv, pages not full",
+     64,
+     512,
+     7,
+     630,
+     192,
+     {ANYWHERE(ENTRY_S_KV), {AXIS_PAGE, PAGES_OF_53}, {AXIS_EXTRA_PAGE, PAGES_OF_53}},
+     .format = "v4",
+     .extra = "v4"},
+    {"B3 v41 + v41_fp4, entries 2^31 - 1",
+     64,
+     512,
+     7,
+     640,
+     192,
+     {ANYWHERE(ENTRY_INT_MAX)},
+     .format = "v41",
+     .extra = "v41_fp4"},
+    {"B6 v4 + v4, one key of each cache, again and again",
+     64,
+     512,
+     7,
+     640,
+     192,
+     {{AXIS_DUPLICATES, DUPLICATES_ONE_KEY}},
+     .format = "v4",
+     .extra = "v4"},
+    {"B9 v32, no valid key but in the last blocks",
+     16,
+     576,
+     8,
+     3000,
+     2048,
+     {{AXIS_PLACE, PLACE_LEADING}, {AXIS_SHARE, SHARE_MOST}},
+     .format = "v32"},
+    {"C2 v32, a sink", 64, 576, 7, 640, 192, {{AXIS_SINK, SINK_FINITE}}, .format = "v32"},
+    {"C2 v32, no sink", 64, 576, 7, 640, 192, {{0}}, .format = "v32"},
+    {"C2 v4, a sink", 6, 512, 7, 640, 192, {{AXIS_SINK, SINK_FINITE}}, .format = "v4"},
+    {"C2 v4, no sink", 6, 512, 7, 640, 192, {{0}}, .format = "v4"},
+    {"C2 v4 + v4, a sink", 64, 512, 7, 640, 192, {{AXIS_SINK, SINK_FINITE}}, .format = "v4", .extra = "v4"},
+    {"C2 v4 + v4, no sink", 64, 512, 7, 640, 192, {{0}}, .format = "v4", .extra = "v4"},
+    {"E6 16,384 queries of keys without rope",
+     64,
+     512,
+     16384,
+     640,
+     64,
+     {{AXIS_LENGTH, LENGTH_RAMP}},
+     .format = "v32_norope"},
+    {"E6 16,384 queries of 16 heads, keys without rope",
+     16,
+     512,
+     16384,
+     640,
+     64,
+     {{AXIS_LENGTH, LENGTH_RAMP}},
+     .format = "v32_norope"},
+    {"M3 32,768 queries of 1 head over v32, lists that fill up",
+     1,
+     576,
+     32768,
+     8192,
+     2048,
+     {{AXIS_LENGTH, LENGTH_RAMP}},
+     .format = "v32"},
+    {"N2 v4 + v4, 200 runs, NaN in the outputs before each",
+     64,
+     512,
+     20,
+     640,
+     300,
+     {ANYWHERE(ENTRY_EVERY_KIND), {AXIS_SINK, SINK_EVERY_KIND}},
+     .repeats = 200,
+     .format = "v4",
+     .extra = "v4"},
 };
 
 static bool repeats(struct bench *bench, struct random_call *call, int count, char why[PROBLEM_WHY])
@@ -162,7 +260,8 @@ static void test_case(const struct report_case *what)
     if (what->deviation > 0)
         choices.deviation = what->deviation;
     cut_to_size(&choices, &count);
-    struct bench *bench = kernel_table_bench(&kernels, kernel_number(what->heads, what->width), why);
+    const int kernel = kernel_find(&kernels, what->heads, what->width, what->format, what->extra);
+    struct bench *bench = kernel_table_bench(&kernels, kernel, why);
     const bool fine = bench && random_call_make(bench, &choices, 1, &call, why) &&
                       random_call_check(bench, &call, figures, why) && repeats(bench, &call, count, why);
     if (bench)
@@ -192,9 +291,29 @@ static void test_list_lengths(void)
     }
 }
 
+/* The two formats that are packed for every count of heads. */
+static void test_head_counts_of(const char *format, int32_t width)
+{
+    for (int i = 0; i < KERNEL_HEADS; i++) {
+        char name[64];
+        struct report_case what = {.name = name,
+                                   .heads = kernel_head_count(i),
+                                   .width = width,
+                                   .s_q = 3,
+                                   .s_kv = 200,
+                                   .topk = 65,
+                                   .set = {{AXIS_PAGE, PAGES_OF_64}},
+                                   .format = format};
+        snprintf(name, sizeof(name), "F1 %d heads, d %d, %s", what.heads, what.width, format);
+        test_case(&what);
+    }
+}
+
 /* Outputs of exactly the heads that there are, between guard zones. */
 static void test_head_counts(void)
 {
+    test_head_counts_of("v32", 576);
+    test_head_counts_of("v4", 512);
     for (int kernel = 0; kernel < KERNELS; kernel++) {
         char name[64];
         struct report_case what = {.name = name,
@@ -505,6 +624,65 @@ static void test_query_counts(const char *name)
     plain_free(&plain);
 }
 
+/* Milliseconds of a call, the median of several; 0 after a fault. */
+static float call_ms(struct bench *bench, const smla_prefill_args *args)
+{
+    enum { CALLS = 9 };
+    float ms[CALLS] = {0}, median = 0;
+    void *begin = NULL, *end = NULL;
+    bool fine = device_event_create(bench->device, &begin) && device_event_create(bench->device, &end);
+    for (int i = 0; fine && i < CALLS; i++)
+        fine = device_event_record(bench->device, begin, NULL) && smla_prefill(bench->prefill, args, NULL) == SMLA_OK &&
+               device_event_record(bench->device, end, NULL) && device_synchronize(bench->device) &&
+               device_event_elapsed_ms(bench->device, begin, end, &ms[i]);
+    for (int i = 0; fine && i < CALLS; i++) {
+        int less = 0;
+        for (int j = 0; j < CALLS; j++)
+            less += ms[j] < ms[i] || (ms[j] == ms[i] && j < i);
+        if (less == CALLS / 2)
+            median = ms[i];
+    }
+    if (begin)
+        device_event_destroy(bench->device, begin);
+    if (end)
+        device_event_destroy(bench->device, end);
+    return median;
+}
+
+static float time_of_heads(int32_t heads, const char *format, int32_t width, int64_t topk, char why[PROBLEM_WHY])
+{
+    struct random_call call = {0};
+    struct choices choices = axes_plain(8192, 8192, topk);
+    int repeated = 0;
+    cut_to_size(&choices, &repeated);
+    struct bench *bench = kernel_table_bench(&kernels, kernel_find(&kernels, heads, width, format, NULL), why);
+    const bool made = bench && random_call_make(bench, &choices, 1, &call, why);
+    const float ms = made ? call_ms(bench, &call.problem.args) : 0;
+    if (bench)
+        random_call_free(bench, &call);
+    return ms;
+}
+
+/* A figure, and that 8 heads take less than 64: on a card. */
+static void test_time_of_few_heads(const char *name)
+{
+    static const struct {
+        const char *format;
+        int32_t width;
+    } rows[] = {{NULL, 512}, {"v32", 576}, {"v4", 512}};
+    char why[PROBLEM_WHY] = "", text[PROBLEM_WHY] = "";
+    bool fine = true;
+    for (size_t i = 0; fine && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const float few = time_of_heads(8, rows[i].format, rows[i].width, 512, why);
+        const float many = time_of_heads(64, rows[i].format, rows[i].width, 512, why);
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof(text) - used, "%s%s %.3f and %.3f ms", i ? ", " : "",
+                 rows[i].format ? rows[i].format : "bf16", (double)few, (double)many);
+        fine = few > 0 && many > 0 && (kernels.card.emulated || few < many);
+    }
+    report(name, fine, why[0] ? why : text);
+}
+
 static void test_nothing_past_the_rows(const char *name)
 {
     test_bare_kv(name, 0.02, 0);
@@ -525,6 +703,7 @@ static const struct {
     {"D8 replay after the kernel's end", test_replay_after_destroy},
     {"D9 rows that nothing selects never written", test_nothing_past_the_rows},
     {"D10 entries -1 with nothing before kv", test_entries_of_minus_one},
+    {"F2 time of 8 heads and of 64", test_time_of_few_heads},
     {"F4 65, 64 and 63 queries", test_query_counts},
     {"G3 replay with other lengths", test_replay_with_other_lengths},
 };
@@ -549,6 +728,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (is_wanted(cases[i].name))
             test_case(&cases[i]);
+    for (size_t i = 0; i < sizeof(format_cases) / sizeof(format_cases[0]); i++)
+        if (is_wanted(format_cases[i].name))
+            test_case(&format_cases[i]);
     for (size_t i = 0; i < sizeof(sweeps) / sizeof(sweeps[0]); i++)
         if (is_wanted(sweeps[i].id))
             sweeps[i].test();

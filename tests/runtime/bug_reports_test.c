@@ -125,6 +125,145 @@ static void test_D5_rows_of_another_width(void **state)
     }
 }
 
+/* Presets with a d_qk that they exist for, and what a token takes. */
+static const struct preset {
+    const char *name;
+    int32_t d_qk;
+    int32_t token_bytes;
+    bool by_page;
+} presets[] = {
+    {"bf16", 512, 1024, false},      {"bf16", 576, 1152, false},   {"v32", 576, 656, false},
+    {"v32_norope", 512, 528, false}, {"v4", 512, 584, true},       {"v41", 512, 528, false},
+    {"v41_planar", 512, 528, true},  {"v41_fp4", 512, 288, false}, {"v41_fp4_planar", 512, 288, true},
+    {"hopper_fp4", 512, 384, false},
+};
+
+enum { PRESETS = sizeof presets / sizeof presets[0], PAGE = 64 };
+
+/* A kernel of the preset in both caches, and a good call for it: pages of 64. */
+static smla_kernel *prepare_preset(const struct call *call, const struct preset *preset, smla_prefill_args *args)
+{
+    smla_kernel_desc desc = prefill_desc();
+
+    desc.d_qk = preset->d_qk;
+    desc.kv_format = preset->name;
+    desc.extra_kv_format = preset->name;
+    *args = call->args;
+    args->kv_page_tokens = PAGE;
+    args->extra_kv_page_tokens = PAGE;
+    args->extra_s_kv = 300;
+    args->extra_topk = 65;
+    args->extra_kv = DEVICE(void, 0x90000);
+    args->extra_indices = DEVICE(int32_t, 0xa0000);
+    return must_prepare(call->world.context, &desc);
+}
+
+/* Caches of every format at 2, 4 and 8 bytes off, and moved by a token of 656 bytes (a multiple of 16) or 584 (not). */
+static void test_D4_caches_off_their_alignment(void **state)
+{
+    static const uint64_t offsets[] = {2, 4, 8, 16, 584, 656};
+    struct call *call = *state;
+
+    for (int i = 0; i < PRESETS; i++) {
+        smla_prefill_args good;
+        smla_kernel *kernel = prepare_preset(call, &presets[i], &good);
+        for (size_t j = 0; j < sizeof offsets / sizeof offsets[0] * 2; j++) {
+            smla_prefill_args args = good;
+            const uint64_t off = offsets[j / 2];
+            if (j % 2)
+                args.extra_kv = DEVICE(void, 0x90000 + off);
+            else
+                args.kv = DEVICE(void, 0x20000 + off);
+            const smla_status status = smla_prefill(kernel, &args, NULL);
+            assert_int_equal(status, off % 16 ? SMLA_ERROR_INVALID_ARGUMENT : SMLA_OK);
+            if (status != SMLA_OK)
+                assert_error(SMLA_ERROR_INVALID_ARGUMENT, j % 2 ? "extra_kv is at" : "kv is at", "aligned to 16 bytes");
+            assert_int_equal(smla_prefill(kernel, &good, NULL), SMLA_OK);
+        }
+        smla_kernel_destroy(kernel);
+    }
+}
+
+/* Tokens and pages that are too small for the format are refused with the bytes that it has; page counts of 0 and page
+ * sizes of all kinds are not. */
+static void test_D5_tokens_of_another_format(void **state)
+{
+    static const int64_t token_bytes[] = {512, 576, 584, 640, 656, 528, 288, 384};
+    static const int64_t pages[] = {1, 2, 32, 53, 61, 64, 69, 128, 256, 576};
+    struct call *call = *state;
+
+    for (int i = 2; i < PRESETS; i++) { /* those that are quantised */
+        const struct preset *preset = &presets[i];
+        smla_prefill_args good;
+        smla_kernel *kernel = prepare_preset(call, preset, &good);
+        char says[64];
+        snprintf(says, sizeof says, "has %d bytes", (int)preset->token_bytes);
+        for (size_t j = 0; j < sizeof token_bytes / sizeof token_bytes[0]; j++) {
+            smla_prefill_args args = good;
+            const bool too_small = token_bytes[j] < preset->token_bytes;
+            args.kv_stride_page = PAGE * token_bytes[j];
+            if (!preset->by_page)
+                args.kv_stride_token = token_bytes[j];
+            const smla_status status = smla_prefill(kernel, &args, NULL);
+            const bool aligned = preset->by_page || token_bytes[j] % 16 == 0;
+            assert_int_equal(status, too_small || !aligned ? SMLA_ERROR_INVALID_ARGUMENT : SMLA_OK);
+            if (too_small)
+                assert_error(SMLA_ERROR_INVALID_ARGUMENT, preset->by_page ? "kv_stride_page" : "kv_stride_token", says);
+        }
+        for (size_t j = 0; j < sizeof pages / sizeof pages[0]; j++) {
+            smla_prefill_args args = good;
+            args.kv_page_tokens = pages[j];
+            args.kv_stride_page = (pages[j] * preset->token_bytes + 15) / 16 * 16;
+            assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+            args.s_kv = 0;
+            args.kv = NULL;
+            assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+        }
+        smla_kernel_destroy(kernel);
+    }
+}
+
+/* A page stride that is no multiple of 16 bytes is refused by name, in either cache; others of all kinds work. */
+static void test_D2_page_strides(void **state)
+{
+    static const int64_t more[] = {0, 64, 16, 24, 8, 1};
+    struct call *call = *state;
+
+    for (int i = 0; i < PRESETS; i++) {
+        const int64_t elem_bytes = i < 2 ? 2 : 1, tight = PAGE * presets[i].token_bytes;
+        smla_prefill_args good;
+        smla_kernel *kernel = prepare_preset(call, &presets[i], &good);
+        for (size_t j = 0; j < sizeof more / sizeof more[0] * 2; j++) {
+            smla_prefill_args args = good;
+            const int64_t stride = (tight + more[j / 2]) / elem_bytes;
+            *(j % 2 ? &args.extra_kv_stride_page : &args.kv_stride_page) = stride;
+            const smla_status status = smla_prefill(kernel, &args, NULL);
+            assert_int_equal(status, stride * elem_bytes % 16 ? SMLA_ERROR_INVALID_ARGUMENT : SMLA_OK);
+            if (status != SMLA_OK)
+                assert_error(SMLA_ERROR_INVALID_ARGUMENT, j % 2 ? "extra_kv_stride_page" : "kv_stride_page",
+                             i < 2 ? "a multiple of 8 elements (16 bytes)" : "a multiple of 16 elements (16 bytes)");
+        }
+        good.kv_stride_page = 1039680 / elem_bytes; /* a pool of many layers */
+        assert_int_equal(smla_prefill(kernel, &good, NULL), SMLA_OK);
+        smla_kernel_destroy(kernel);
+    }
+}
+
+/* Neither list, nor cache, can be left out of a kernel of two by mistake, or given to a kernel of one. */
+static void test_F5_a_second_cache_is_not_ignored(void **state)
+{
+    struct call *call = *state;
+    smla_prefill_args args;
+    smla_kernel *kernel = prepare_preset(call, &presets[4], &args);
+
+    assert_int_equal(smla_prefill(call->kernel, &args, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "a second cache is given", "extra_kv_format");
+    args.extra_indices = NULL;
+    assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "extra_indices", "NULL");
+    smla_kernel_destroy(kernel);
+}
+
 /* Queries lie along the grid's x, which takes 2^31 - 1 blocks; y and z take 65,535. */
 static void test_D6_a_million_queries_are_one_launch(void **state)
 {
@@ -165,7 +304,8 @@ static void test_D7_workspace_of_nothing(void **state)
  * kernel of its own, or is refused by name. */
 static void test_E5_formats_by_name(void **state)
 {
-    static const char *const formats[] = {"v32_norope", "v41", "v41_planar", "v41_fp4", "v41_fp4_planar", "v4", "bf16"};
+    static const char *const formats[] = {"v32_norope", "v41",  "v41_planar", "v41_fp4", "v41_fp4_planar",
+                                          "v4",         "bf16", "hopper_fp4", "v32"};
     enum { COUNT = sizeof formats / sizeof formats[0] };
     smla_support support[COUNT];
     (void)state;
@@ -176,6 +316,7 @@ static void test_E5_formats_by_name(void **state)
         desc.kv_format = formats[i];
         desc.target = "90";
         assert_int_equal(smla_query_support(NULL, &desc, &support[i]), SMLA_OK);
+        assert_int_equal(support[i].supported, strcmp(formats[i], "v32") != 0); /* which is for d_qk 576 */
         if (!support[i].supported)
             assert_non_null(strstr(support[i].reason, formats[i]));
         for (int j = 0; j < i; j++)
@@ -229,7 +370,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_A5_zero_queries_with_each_set_of_outputs),
         TEST(test_D4_pointers_off_their_alignment),
+        TEST(test_D4_caches_off_their_alignment),
         TEST(test_D5_rows_of_another_width),
+        TEST(test_D5_tokens_of_another_format),
+        TEST(test_D2_page_strides),
+        TEST(test_F5_a_second_cache_is_not_ignored),
         TEST(test_D6_a_million_queries_are_one_launch),
         TEST(test_D7_workspace_of_nothing),
         TEST(test_E5_formats_by_name),

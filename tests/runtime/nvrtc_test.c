@@ -292,6 +292,13 @@ static void results_are_checked(void **state)
 
 static void switched_off_compiler_tells_the_command(void **state)
 {
+    static const smla_kv_layout layout = {.struct_size = sizeof layout,
+                                          .value_type = SMLA_VALUE_E2M1,
+                                          .value_elems = 384,
+                                          .scale_type = SMLA_SCALE_FP32,
+                                          .scale_group = 128,
+                                          .tail_elems = 128,
+                                          .place = SMLA_PLACE_PAGE};
     struct world *world = *state;
     smla_context_desc desc = stub_context_desc();
     smla_kernel_desc kernel_desc = prefill_desc();
@@ -308,7 +315,17 @@ static void switched_off_compiler_tells_the_command(void **state)
     snprintf(variable, sizeof variable, "SMLA_CACHE_DIR='%s' smla-gen ", folder);
     assert_error(SMLA_ERROR_NOT_CACHED, variable,
                  "smla-gen --sm 90a --op prefill --h-q 64 --d-qk 512 --d-v 512 --kv-format bf16 --emit cubin -o ");
-    assert_int_equal(stats_of(context).refused_compiles, 1);
+    /* A layout of no preset has no option: it goes through a file. */
+    kernel_desc.kv_layout = &layout;
+    kernel_desc.extra_kv_format = "v4";
+    assert_int_equal(smla_prepare(context, &kernel_desc, &kernel), SMLA_ERROR_NOT_CACHED);
+    assert_error(
+        SMLA_ERROR_NOT_CACHED,
+        "echo '[{\"op\":\"prefill\",\"h_q\":64,\"d_qk\":512,\"d_v\":512,\"kv_layout\":{\"value_type\":\"e2m1\","
+        "\"value_elems\":384,\"scale_type\":\"fp32\",\"scale_group\":128,\"scale_bytes\":12,\"tail_elems\":128,"
+        "\"place\":\"page\"},\"extra_kv_format\":\"v4\"}]' >kernel.json && ",
+        "smla-gen --sm 90a --from kernel.json --emit cubin -o kernel.cubin");
+    assert_int_equal(stats_of(context).refused_compiles, 2);
     assert_int_equal(stats_of(context).compiles, 0);
     smla_context_destroy(context);
     remove_folder(folder);

@@ -71,7 +71,7 @@ int64_t kv_scale_bytes(const smla_kv_layout *layout)
     return layout->value_elems / layout->scale_group * size;
 }
 
-static int64_t value_bytes(const smla_kv_layout *layout)
+int64_t kv_value_bytes(const smla_kv_layout *layout)
 {
     switch (layout->value_type) {
     case SMLA_VALUE_E4M3:
@@ -85,13 +85,18 @@ static int64_t value_bytes(const smla_kv_layout *layout)
 
 int64_t kv_token_bytes(const smla_kv_layout *layout)
 {
-    return value_bytes(layout) + kv_scale_bytes(layout) + 2 * (int64_t)layout->tail_elems;
+    return kv_value_bytes(layout) + kv_scale_bytes(layout) + 2 * (int64_t)layout->tail_elems;
+}
+
+int64_t kv_elem_bytes(const smla_kv_layout *layout)
+{
+    return layout->value_type == SMLA_VALUE_BF16 ? 2 : 1;
 }
 
 struct kv_view kv_view_make(const smla_kv_layout *layout, const void *base, int64_t stride_token, int64_t page_tokens,
                             int64_t stride_page)
 {
-    const int64_t elem_bytes = layout->value_type == SMLA_VALUE_BF16 ? 2 : 1;
+    const int64_t elem_bytes = kv_elem_bytes(layout);
     struct kv_view view = {*layout, (uint8_t *)(uintptr_t)base, page_tokens, stride_page * elem_bytes,
                            stride_token * elem_bytes};
 
@@ -102,24 +107,27 @@ struct kv_view kv_view_make(const smla_kv_layout *layout, const void *base, int6
     return view;
 }
 
-struct parts {
-    uint8_t *values, *scales, *tail;
-};
+int64_t kv_cache_bytes(const struct kv_view *view, int64_t s_kv)
+{
+    if (view->page_tokens == 0)
+        return s_kv * view->stride_token;
+    return (s_kv + view->page_tokens - 1) / view->page_tokens * view->stride_page;
+}
 
-static struct parts find(const struct kv_view *view, int64_t slot)
+struct kv_parts kv_find(const struct kv_view *view, int64_t slot)
 {
     const smla_kv_layout *layout = &view->layout;
     const int64_t page = view->page_tokens ? slot / view->page_tokens : 0, token = slot - page * view->page_tokens;
-    const int64_t values = value_bytes(layout), scales = kv_scale_bytes(layout);
+    const int64_t values = kv_value_bytes(layout), scales = kv_scale_bytes(layout);
     uint8_t *base = view->base + page * view->stride_page;
 
     if (layout->place == SMLA_PLACE_PAGE) {
         const int64_t run = values + 2 * (int64_t)layout->tail_elems;
         uint8_t *at = base + token * run;
-        return (struct parts){at, base + view->page_tokens * run + token * scales, at + values};
+        return (struct kv_parts){at, base + view->page_tokens * run + token * scales, at + values};
     }
     base += token * view->stride_token;
-    return (struct parts){base, base + values, base + values + scales};
+    return (struct kv_parts){base, base + values, base + values + scales};
 }
 
 /* ---- Reading ---- */
@@ -142,7 +150,7 @@ static float read_scale(const smla_kv_layout *layout, const uint8_t *scales, int
 void kv_read(const struct kv_view *view, int64_t slot, uint16_t *row)
 {
     const smla_kv_layout *layout = &view->layout;
-    const struct parts at = find(view, slot);
+    const struct kv_parts at = kv_find(view, slot);
 
     if (layout->value_type == SMLA_VALUE_BF16)
         memcpy(row, at.values, (size_t)layout->value_elems * 2);
@@ -211,7 +219,7 @@ static float absolute_max(const uint16_t *row, int64_t count)
 void kv_write(const struct kv_view *view, int64_t slot, const uint16_t *row)
 {
     const smla_kv_layout *layout = &view->layout;
-    const struct parts at = find(view, slot);
+    const struct kv_parts at = kv_find(view, slot);
 
     if (layout->value_type == SMLA_VALUE_BF16)
         memcpy(at.values, row, (size_t)layout->value_elems * 2);

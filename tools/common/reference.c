@@ -51,10 +51,8 @@ static struct problem fill_defaults(const smla_kernel_desc *shape, const smla_pr
 /* The format of a cache: a layout, or a preset's, or bf16 of any width. */
 static bool find_layout(const char *name, const smla_kv_layout *given, int32_t d_qk, smla_kv_layout *layout)
 {
-    *layout = (smla_kv_layout){.struct_size = sizeof *layout,
-                               .value_type = SMLA_VALUE_BF16,
-                               .value_elems = d_qk,
-                               .place = SMLA_PLACE_TOKEN};
+    *layout = (smla_kv_layout){
+        .struct_size = sizeof *layout, .value_type = SMLA_VALUE_BF16, .value_elems = d_qk, .place = SMLA_PLACE_TOKEN};
     if (given != NULL)
         *layout = *given;
     return given != NULL || name == NULL || strcmp(name, "bf16") == 0 ||

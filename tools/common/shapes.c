@@ -153,6 +153,87 @@ static int read_format(const struct place *place, const char *key, const json_t 
     return set_format(json_string_value(value), out);
 }
 
+/* A key of a layout: a word that stands for a number, or a number that may be 0. */
+struct word {
+    const char *text;
+    uint32_t value;
+};
+
+static const struct word value_types[] = {
+    {"bf16", SMLA_VALUE_BF16}, {"e4m3", SMLA_VALUE_E4M3}, {"e2m1", SMLA_VALUE_E2M1}, {NULL, 0}};
+static const struct word scale_types[] = {{"none", SMLA_SCALE_NONE},
+                                          {"fp32", SMLA_SCALE_FP32},
+                                          {"ue8m0", SMLA_SCALE_UE8M0},
+                                          {"e4m3", SMLA_SCALE_E4M3},
+                                          {NULL, 0}};
+static const struct word places[] = {{"token", SMLA_PLACE_TOKEN}, {"page", SMLA_PLACE_PAGE}, {NULL, 0}};
+
+static int read_word(const struct place *place, const char *key, const json_t *value, const struct word *words,
+                     uint32_t *out)
+{
+    char known[64] = "";
+    for (size_t i = 0, used = 0; words[i].text; i++) {
+        if (json_is_string(value) && strcmp(json_string_value(value), words[i].text) == 0) {
+            *out = words[i].value;
+            return CLI_FINE;
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", words[i].text);
+    }
+    return cli_fail(CLI_USAGE, "%s: description %zu: '%s' is none of %s", place->path, place->index, key, known);
+}
+
+static int read_count(const struct place *place, const char *key, const json_t *value, int32_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > INT32_MAX)
+        return wrong_type(place, key, "integer from 0");
+    *out = (int32_t)json_integer_value(value);
+    return CLI_FINE;
+}
+
+static int read_layout_key(const struct place *place, const char *key, const json_t *value, smla_kv_layout *layout)
+{
+    if (strcmp(key, "value_type") == 0)
+        return read_word(place, key, value, value_types, &layout->value_type);
+    if (strcmp(key, "scale_type") == 0)
+        return read_word(place, key, value, scale_types, &layout->scale_type);
+    if (strcmp(key, "place") == 0)
+        return read_word(place, key, value, places, &layout->place);
+    if (strcmp(key, "value_elems") == 0)
+        return read_count(place, key, value, &layout->value_elems);
+    if (strcmp(key, "scale_group") == 0)
+        return read_count(place, key, value, &layout->scale_group);
+    if (strcmp(key, "scale_bytes") == 0)
+        return read_count(place, key, value, &layout->scale_bytes);
+    if (strcmp(key, "tail_elems") == 0)
+        return read_count(place, key, value, &layout->tail_elems);
+    return cli_fail(CLI_USAGE,
+                    "%s: description %zu: unknown key '%s' in a layout (value_type, value_elems, scale_type, "
+                    "scale_group, scale_bytes, tail_elems, place are known)",
+                    place->path, place->index, key);
+}
+
+/* What the numbers say is the library's to judge; null stands for a layout that is not given. */
+static int read_layout(const struct place *place, const char *name, json_t *object, smla_kv_layout *layout)
+{
+    if (json_is_null(object))
+        return CLI_FINE;
+    if (!json_is_object(object))
+        return wrong_type(place, name, "object");
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        const int code = read_layout_key(place, key, value, layout);
+        if (code != CLI_FINE)
+            return code;
+    }
+    if (layout->value_type == 0 || layout->value_elems == 0 || layout->place == 0)
+        return cli_fail(CLI_USAGE, "%s: description %zu: '%s' lacks value_type, value_elems or place", place->path,
+                        place->index, name);
+    layout->struct_size = sizeof *layout;
+    return CLI_FINE;
+}
+
 static int read_flag(const struct place *place, const char *key, const json_t *value, uint32_t *out)
 {
     const bool number = json_is_integer(value) && (json_integer_value(value) | 1) == 1;
@@ -162,7 +243,7 @@ static int read_flag(const struct place *place, const char *key, const json_t *v
     return CLI_FINE;
 }
 
-static int read_key(const struct place *place, const char *key, const json_t *value, struct shape *shape)
+static int read_key(const struct place *place, const char *key, json_t *value, struct shape *shape)
 {
     if (strcmp(key, "op") == 0)
         return json_is_string(value) ? set_op(json_string_value(value), &shape->op) : wrong_type(place, key, "string");
@@ -178,11 +259,15 @@ static int read_key(const struct place *place, const char *key, const json_t *va
         return read_format(place, key, value, shape->kv_format);
     if (strcmp(key, "extra_kv_format") == 0)
         return read_format(place, key, value, shape->extra_kv_format);
+    if (strcmp(key, "kv_layout") == 0)
+        return read_layout(place, key, value, &shape->kv_layout);
+    if (strcmp(key, "extra_kv_layout") == 0)
+        return read_layout(place, key, value, &shape->extra_kv_layout);
     if (strcmp(key, "batch_invariant") == 0)
         return read_flag(place, key, value, &shape->batch_invariant);
     return cli_fail(CLI_USAGE,
                     "%s: description %zu: unknown key '%s' (op, h_q, d_qk, d_v, kv_format, extra_kv_format, "
-                    "batch_invariant, flags are known)",
+                    "kv_layout, extra_kv_layout, batch_invariant, flags are known)",
                     place->path, place->index, key);
 }
 
@@ -312,6 +397,11 @@ static const char *or_null(const char *text)
     return text[0] == 0 ? NULL : text;
 }
 
+static const smla_kv_layout *layout_or_null(const smla_kv_layout *layout)
+{
+    return layout->struct_size == 0 ? NULL : layout;
+}
+
 void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc)
 {
     *desc = (smla_kernel_desc){.struct_size = sizeof *desc,
@@ -323,19 +413,30 @@ void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc)
                                .flags = job->shape.flags,
                                .kv_format = or_null(job->shape.kv_format),
                                .extra_kv_format = or_null(job->shape.extra_kv_format),
-                               .target = or_null(job->target)};
+                               .target = or_null(job->target),
+                               .kv_layout = layout_or_null(&job->shape.kv_layout),
+                               .extra_kv_layout = layout_or_null(&job->shape.extra_kv_layout)};
+}
+
+/* none: what stands for a format that is not given. */
+static const char *format_text(const char *name, const smla_kv_layout *layout, const char *none)
+{
+    if (layout->struct_size != 0)
+        return "custom";
+    return name[0] == 0 ? none : name;
 }
 
 void shapes_text(const struct shapes_job *job, char text[160])
 {
     const struct shape *shape = &job->shape;
+    const char *extra = format_text(shape->extra_kv_format, &shape->extra_kv_layout, "");
     if (!has_keys(shape->op)) {
         snprintf(text, 160, "%s %s h_q %d d_v %d", job->target, op_name(shape->op), shape->h_q,
                  shape->d_v == 0 ? 512 : shape->d_v);
         return;
     }
     snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s%s", job->target, op_name(shape->op), shape->h_q,
-             shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, shape->kv_format[0] == 0 ? "bf16" : shape->kv_format,
-             shape->extra_kv_format[0] == 0 ? "" : " + ", shape->extra_kv_format,
-             shape->batch_invariant ? " batch-invariant" : "", shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "");
+             shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, format_text(shape->kv_format, &shape->kv_layout, "bf16"),
+             extra[0] == 0 ? "" : " + ", extra, shape->batch_invariant ? " batch-invariant" : "",
+             shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "");
 }

@@ -8,7 +8,7 @@
 #include "cli.h"
 #include "smla/smla.h"
 
-/* One description without a target. Empty strings stand for NULL. */
+/* One description without a target. Empty strings, and layouts of no size, stand for NULL. */
 struct shape {
     uint32_t op;
     int32_t h_q;
@@ -18,6 +18,8 @@ struct shape {
     uint32_t flags; /* SMLA_KERNEL_* */
     char kv_format[32];
     char extra_kv_format[32];
+    smla_kv_layout kv_layout;
+    smla_kv_layout extra_kv_layout;
 };
 
 /* What the options said; starts zeroed. */
@@ -59,7 +61,8 @@ struct shapes_job {
     "  --batch-invariant       a query's bits depend on its own inputs alone\n"                                        \
     "  --checked               calls look for bad indices, lengths and extents first (prefill)\n"                      \
     "  --from FILE             descriptions from a JSON array of objects with the keys op, h_q,\n"                     \
-    "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant, flags\n"
+    "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant, flags,\n"                       \
+    "                          and kv_layout, extra_kv_layout: objects (docs/tools.md)\n"
 
 /* Takes one of SHAPES_OPTIONS. Returns CLI_FINE, or another code after a sentence. */
 int shapes_option(struct shapes_options *options, int option, const char *value);
@@ -67,7 +70,7 @@ int shapes_option(struct shapes_options *options, int option, const char *value)
 /* Every target with every description. *jobs is malloc'd. Returns CLI_FINE, or another code after a sentence. */
 int shapes_jobs(const struct shapes_options *options, struct shapes_job **jobs, size_t *count);
 
-/* The description that the library takes; its strings belong to the job. */
+/* The description that the library takes; its strings and layouts belong to the job. */
 void shapes_desc(const struct shapes_job *job, smla_kernel_desc *desc);
 
 /* "90a prefill h_q 64 d_qk 512 d_v 512 bf16" */

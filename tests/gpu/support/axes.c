@@ -57,6 +57,18 @@ static const struct axis_row table[AXES] = {
     [AXIS_MAX_VIEW] = {"max_logits strides", {"contiguous", "padded"}, 60, 0},
     [AXIS_BASE] = {"inputs", {"at 256 bytes", "at the least alignment"}, 60, 0},
     [AXIS_ABSENT] = {"empty tensors", {"given", "NULL"}, 50, 0},
+    [AXIS_PAGE] = {"page", {"0, or all", "64", "1", "2", "53", "61", "256"}, 30, 0},
+    [AXIS_PAGE_GAP] = {"page gap", {"none", "16 bytes", "any", "far"}, 40, 0},
+    [AXIS_SCALES] = {"scales", {"as written", "odd", "far apart", "negative", "some NaN"}, 50, 0},
+    [AXIS_CODES] = {"codes", {"as written", "every but NaN", "every"}, 50, 0},
+    [AXIS_EXTRA_S_KV] = {"extra s_kv", {"100", "0", "1", "3", "65", "700"}, 50, 5},
+    [AXIS_EXTRA_TOPK] = {"extra topk", {"65", "0", "1", "64", "130", "300"}, 50, 5},
+    [AXIS_EXTRA_LENGTH] = {"extra lengths",
+                           {"NULL", "topk", "0", "random", "negative", "beyond topk", "1, 2, 3 and so on",
+                            "every kind"},
+                           30,
+                           0},
+    [AXIS_EXTRA_PAGE] = {"extra page", {"0, or all", "64", "1", "2", "53", "61", "256"}, 30, 0},
 };
 
 const char *axis_name(enum axis axis)
@@ -77,13 +89,36 @@ const char *axis_word(enum axis axis, int value)
     return table[axis].words[value];
 }
 
+int64_t axis_number(enum axis axis, int value)
+{
+    return strtol(table[axis].words[value], NULL, 10);
+}
+
 static int64_t number(const struct choices *choices, enum axis axis)
 {
-    return strtol(table[axis].words[choices->value[axis]], NULL, 10);
+    return axis_number(axis, choices->value[axis]);
 }
 
 static const float deviations[] = {
     [LOGITS_OF_3] = 1, [LOGITS_OF_1E_4] = 3e-5f, [LOGITS_OF_30] = 10, [LOGITS_OF_1E3] = 300};
+
+static void take_sizes(struct choices *choices)
+{
+    choices->s_q = number(choices, AXIS_S_Q);
+    choices->s_kv = number(choices, AXIS_S_KV);
+    choices->topk = number(choices, AXIS_TOPK);
+    choices->extra_s_kv = number(choices, AXIS_EXTRA_S_KV);
+    choices->extra_topk = number(choices, AXIS_EXTRA_TOPK);
+}
+
+void axes_fill(struct choices *choices)
+{
+    static const enum axis sizes[] = {AXIS_S_Q, AXIS_S_KV, AXIS_TOPK};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (number(choices, sizes[i]) == 0)
+            choices->value[sizes[i]] = 0;
+    take_sizes(choices);
+}
 
 struct choices axes_draw(uint64_t *state, bool tiny)
 {
@@ -93,16 +128,19 @@ struct choices axes_draw(uint64_t *state, bool tiny)
         const bool plain = random_chance(state, table[axis].plain / 100.0);
         choices.value[axis] = plain ? 0 : 1 + (int)random_below(state, count - 1);
     }
-    choices.s_q = number(&choices, AXIS_S_Q);
-    choices.s_kv = number(&choices, AXIS_S_KV);
-    choices.topk = number(&choices, AXIS_TOPK);
+    take_sizes(&choices);
     choices.deviation = deviations[choices.value[AXIS_LOGITS]];
     return choices;
 }
 
 struct choices axes_plain(int64_t s_q, int64_t s_kv, int64_t topk)
 {
-    return (struct choices){.s_q = s_q, .s_kv = s_kv, .topk = topk, .deviation = deviations[LOGITS_OF_3]};
+    return (struct choices){.s_q = s_q,
+                            .s_kv = s_kv,
+                            .topk = topk,
+                            .extra_s_kv = axis_number(AXIS_EXTRA_S_KV, 0),
+                            .extra_topk = axis_number(AXIS_EXTRA_TOPK, 0),
+                            .deviation = deviations[LOGITS_OF_3]};
 }
 
 void axes_describe(const struct choices *choices, char *text, size_t size)

@@ -37,6 +37,14 @@ enum axis {
     AXIS_MAX_VIEW,
     AXIS_BASE,
     AXIS_ABSENT,
+    AXIS_PAGE, /* tokens a page */
+    AXIS_PAGE_GAP,
+    AXIS_SCALES, /* of quantised caches */
+    AXIS_CODES,
+    AXIS_EXTRA_S_KV, /* of the second cache; the first two are numbers */
+    AXIS_EXTRA_TOPK,
+    AXIS_EXTRA_LENGTH,
+    AXIS_EXTRA_PAGE,
     AXES
 };
 
@@ -76,18 +84,28 @@ enum view { VIEW_CONTIGUOUS, VIEW_PADDED, VIEW_HEADS_OUTSIDE };
 enum base { BASE_256, BASE_LEAST };
 enum absent { ABSENT_NOTHING, ABSENT_WHAT_MAY_BE };
 
+enum page_gap { PAGE_GAP_NONE, PAGE_GAP_16, PAGE_GAP_ANY, PAGE_GAP_FAR };
+enum scales { SCALES_WRITTEN, SCALES_ODD, SCALES_FAR_APART, SCALES_NEGATIVE, SCALES_NAN };
+enum codes { CODES_WRITTEN, CODES_EVERY, CODES_NAN };
+
 /* The value that each axis has, by number; and what the axes of numbers stand for, which a test may set to others. */
 struct choices {
     int value[AXES];
-    int64_t s_q, s_kv, topk;
+    int64_t s_q, s_kv, topk, extra_s_kv, extra_topk;
     float deviation; /* of the logits, at a usual scale */
 };
 
 /* tiny: only values whose sizes suit the emulated device. */
 struct choices axes_draw(uint64_t *state, bool tiny);
 
+/* Sizes of 0 become the plain ones. */
+void axes_fill(struct choices *choices);
+
 /* The plain values, and these sizes. */
 struct choices axes_plain(int64_t s_q, int64_t s_kv, int64_t topk);
+
+/* The number that a value's word begins with. */
+int64_t axis_number(enum axis axis, int value);
 
 const char *axis_name(enum axis axis);
 int axis_values(enum axis axis);

@@ -153,6 +153,9 @@ static int32_t draw_length(const struct problem_spec *spec, int64_t token, uint6
 {
     static const int32_t edges[] = {0, 1, 63, 64, 65};
     static const int32_t wild[] = {INT_MIN, -1, INT_MAX};
+    static const int32_t ends[] = {63, 65, 97, 129};
+    if (spec->lengths == LENGTHS_RAMP)
+        return spec->s_q <= 4 ? ends[token] : (int32_t)token + 1;
     if (spec->lengths == LENGTHS_WILD && token % 4 == 3)
         return wild[token / 4 % 3];
     if (token % 3 == 0 && edges[token / 3 % 5] <= spec->topk)
@@ -236,10 +239,8 @@ static void spoil_rows(const struct problem_spec *spec, uint16_t *kv, int64_t st
             kv[row * stride + 17] = values[spoiled++];
 }
 
-enum input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, EXTRA_KV, EXTRA_INDICES, EXTRA_TOPK_LENGTH };
-
-static bool upload(struct bench *bench, struct problem *problem, enum input which, const char *name, size_t size_bytes,
-                   struct guarded *buffer)
+static bool upload(struct bench *bench, struct problem *problem, enum problem_input which, const char *name,
+                   size_t size_bytes, struct guarded *buffer)
 {
     return problem->host[which] && guarded_create(bench->device, name, problem->host[which], size_bytes, buffer);
 }
@@ -274,28 +275,27 @@ static smla_kv_layout layout_of(const struct problem_cache *cache, int32_t d_qk)
     return layout;
 }
 
+static const void *tensor_of(const struct problem *problem, enum problem_input which)
+{
+    const uint8_t *bytes = problem->host[which];
+    return bytes ? bytes + problem->before_bytes[which] : NULL;
+}
+
 static struct kv_view view_of(const struct problem *problem, bool extra)
 {
     const smla_prefill_args *args = &problem->args;
     const smla_kv_layout layout = layout_of(extra ? &problem->spec.extra : &problem->spec.format, problem->spec.d_qk);
-    return extra ? kv_view_make(&layout, problem->host[EXTRA_KV], args->extra_kv_stride_token,
-                                args->extra_kv_page_tokens, args->extra_kv_stride_page)
-                 : kv_view_make(&layout, problem->host[KV], args->kv_stride_token, args->kv_page_tokens,
-                                args->kv_stride_page);
-}
-
-static int64_t cache_bytes(const struct kv_view *view, int64_t s_kv)
-{
-    if (view->page_tokens == 0)
-        return s_kv * view->stride_token;
-    return (s_kv + view->page_tokens - 1) / view->page_tokens * view->stride_page;
+    const void *base = tensor_of(problem, extra ? EXTRA_KV : KV);
+    return extra ? kv_view_make(&layout, base, args->extra_kv_stride_token, args->extra_kv_page_tokens,
+                                args->extra_kv_stride_page)
+                 : kv_view_make(&layout, base, args->kv_stride_token, args->kv_page_tokens, args->kv_stride_page);
 }
 
 /* Gaps to strides, in elements of the cache. */
 static void lay_out(const struct problem_cache *cache, const smla_kv_layout *layout, int64_t *stride_token,
                     int64_t *page_tokens, int64_t *stride_page)
 {
-    const int64_t elem_bytes = layout->value_type == SMLA_VALUE_BF16 ? 2 : 1;
+    const int64_t elem_bytes = kv_elem_bytes(layout);
     const int64_t token_bytes = kv_token_bytes(layout) + cache->token_gap_bytes;
     *page_tokens = cache->page_tokens;
     if (cache->token_gap_bytes)
@@ -307,11 +307,7 @@ static void lay_out(const struct problem_cache *cache, const smla_kv_layout *lay
 /* float32 scales that no writer of powers of two makes. */
 static void make_scales_odd(const struct kv_view *view, int64_t slot)
 {
-    const int64_t values =
-        view->layout.value_type == SMLA_VALUE_E2M1 ? view->layout.value_elems / 2 : view->layout.value_elems;
-    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0;
-    uint8_t *scales =
-        view->base + page * view->stride_page + (slot - page * view->page_tokens) * view->stride_token + values;
+    uint8_t *scales = kv_find(view, slot).scales;
     for (int64_t i = 0; i < view->layout.value_elems / view->layout.scale_group; i++) {
         float scale;
         memcpy(&scale, scales + 4 * i, 4);
@@ -324,23 +320,17 @@ static void make_scales_odd(const struct kv_view *view, int64_t slot)
 static void write_codes(const struct kv_view *view, int64_t slot)
 {
     const smla_kv_layout *layout = &view->layout;
-    const int64_t values = layout->value_type == SMLA_VALUE_E2M1 ? layout->value_elems / 2 : layout->value_elems;
-    const int64_t page = view->page_tokens ? slot / view->page_tokens : 0, token = slot - page * view->page_tokens;
-    const int64_t run = values + 2 * (int64_t)layout->tail_elems, scale_bytes = kv_scale_bytes(layout);
-    const bool by_page = layout->place == SMLA_PLACE_PAGE;
-    uint8_t *base = view->base + page * view->stride_page;
-    uint8_t *at = base + token * (by_page ? run : view->stride_token);
-    uint8_t *scales = by_page ? base + view->page_tokens * run + token * scale_bytes : at + values;
-    for (int64_t i = 0; i < values; i++) {
-        at[i] = (uint8_t)(slot * 3 + i);
-        if (layout->value_type == SMLA_VALUE_E4M3 && (at[i] & 0x7f) == 0x7f && slot % 8 != 7)
-            at[i] ^= 0x44;
+    const struct kv_parts at = kv_find(view, slot);
+    for (int64_t i = 0; i < kv_value_bytes(layout); i++) {
+        at.values[i] = (uint8_t)(slot * 3 + i);
+        if (layout->value_type == SMLA_VALUE_E4M3 && (at.values[i] & 0x7f) == 0x7f && slot % 8 != 7)
+            at.values[i] ^= 0x44;
     }
-    for (int64_t i = 0; i < scale_bytes; i++)
-        scales[i] = (uint8_t)(slot + (slot % 3) * i);
+    for (int64_t i = 0; i < kv_scale_bytes(layout); i++)
+        at.scales[i] = (uint8_t)(slot + (slot % 3) * i);
     for (int64_t i = 0; i < layout->tail_elems; i++) {
         const uint16_t value = bf16_from_float((float)(slot + i) / 64);
-        memcpy((by_page ? at + values : scales + scale_bytes) + 2 * i, &value, 2);
+        memcpy(at.tail + 2 * i, &value, 2);
     }
 }
 
@@ -350,9 +340,10 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
 {
     static uint16_t row[576];
     struct kv_view view = view_of(problem, extra);
-    const size_t size = (size_t)cache_bytes(&view, s_kv);
+    const size_t size = (size_t)kv_cache_bytes(&view, s_kv);
     view.base = malloc(size + 1);
     int spoiled = problem->spec.nan_selected ? 0 : 1;
+    const int64_t exponents = problem->spec.exponents ? problem->spec.exponents : 9;
     if (!view.base)
         return NULL;
     memset(view.base, 0xff, size);
@@ -364,7 +355,7 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
             continue;
         }
         for (int64_t d = 0; d < problem->spec.d_qk; d++)
-            row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % 9) - 5));
+            row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % exponents) - 5));
         if (spoiled++ == 0)
             row[17] = NAN_BF16;
         kv_write(&view, slot, row);
@@ -395,7 +386,7 @@ static bool make_extra(struct bench *bench, struct problem *problem, uint64_t *s
     free(selected);
     const struct kv_view view = view_of(problem, true);
     return listed &&
-           upload(bench, problem, EXTRA_KV, "extra_kv", (size_t)cache_bytes(&view, spec.s_kv), &problem->extra_kv) &&
+           upload(bench, problem, EXTRA_KV, "extra_kv", (size_t)kv_cache_bytes(&view, spec.s_kv), &problem->extra_kv) &&
            upload(bench, problem, EXTRA_INDICES, "extra_indices", (size_t)(spec.s_q * spec.topk) * 4,
                   &problem->extra_indices) &&
            (!spec.lengths || upload(bench, problem, EXTRA_TOPK_LENGTH, "extra_topk_length", (size_t)spec.s_q * 4,
@@ -425,7 +416,7 @@ static bool make_inputs(struct bench *bench, struct problem *problem, uint8_t *s
         lay_out(&spec->format, &layout, &args->kv_stride_token, &args->kv_page_tokens, &args->kv_stride_page);
         problem->host[KV] = fill_cache(problem, false, spec->s_kv, selected, &state);
         const struct kv_view view = view_of(problem, false);
-        kv_bytes = (size_t)cache_bytes(&view, spec->s_kv);
+        kv_bytes = (size_t)kv_cache_bytes(&view, spec->s_kv);
     }
     if (!make_extra(bench, problem, &state))
         return false;
@@ -566,27 +557,23 @@ static bool download_expected(struct device *device, void *memory, size_t count,
     return *host && device_download(device, *host, memory, count * 4);
 }
 
-/* The same keys as bf16 rows of one cache with one list a query: what the reference kernel reads. */
-struct flat {
-    uint16_t *kv;
-    int32_t *indices;
-    void *device_kv, *device_indices;
-};
-
 static void flatten_list(const struct problem *problem, bool extra, int64_t token, int32_t base, int32_t *list)
 {
     const smla_prefill_args *args = &problem->args;
     const int64_t topk = extra ? args->extra_topk : args->topk, s_kv = extra ? args->extra_s_kv : args->s_kv;
-    const int64_t stride = extra ? topk : or_contiguous(args->indices_stride_token, topk);
-    const int64_t length_stride = extra ? 1 : or_contiguous(args->topk_length_stride, 1);
-    const int32_t *from = (const int32_t *)problem->host[extra ? EXTRA_INDICES : INDICES] + token * stride;
-    const int32_t *lengths = problem->host[extra ? EXTRA_TOPK_LENGTH : TOPK_LENGTH];
-    const int64_t length = lengths ? lengths[token * length_stride] : topk;
+    const int64_t stride = extra ? args->extra_indices_stride_token : args->indices_stride_token;
+    const int64_t length_stride = extra ? args->extra_topk_length_stride : args->topk_length_stride;
+    const int32_t *lists = tensor_of(problem, extra ? EXTRA_INDICES : INDICES);
+    const int32_t *lengths = tensor_of(problem, extra ? EXTRA_TOPK_LENGTH : TOPK_LENGTH);
+    const bool counts = (extra ? args->extra_topk_length : args->topk_length) != NULL;
+    const int32_t *from = lists + token * or_contiguous(stride, topk);
+    const int64_t length = counts ? lengths[token * or_contiguous(length_stride, 1)] : topk;
     for (int64_t j = 0; j < topk; j++)
         list[j] = j < length && from[j] >= 0 && from[j] < s_kv ? from[j] + base : -1;
 }
 
-static bool flatten(struct bench *bench, const struct problem *problem, struct flat *flat, smla_prefill_args *args)
+bool problem_flatten(struct bench *bench, const struct problem *problem, struct problem_flat *flat,
+                     smla_prefill_args *args)
 {
     const smla_prefill_args *from = &problem->args;
     const int64_t rows = from->s_kv + from->extra_s_kv, topk = from->topk + from->extra_topk, d = problem->spec.d_qk;
@@ -621,7 +608,7 @@ static bool flatten(struct bench *bench, const struct problem *problem, struct f
     return fine;
 }
 
-static void flat_free(struct bench *bench, struct flat *flat)
+void problem_flat_free(struct bench *bench, struct problem_flat *flat)
 {
     free(flat->kv);
     free(flat->indices);
@@ -662,12 +649,12 @@ static bool run_reference_on(struct bench *bench, const struct problem *problem,
 static bool run_reference(struct bench *bench, const struct problem *problem, struct expected *expected)
 {
     const struct problem_spec *spec = &problem->spec;
-    struct flat flat = {0};
+    struct problem_flat flat = {0};
     smla_prefill_args args;
     if (!spec->format.format && !spec->format.layout && !spec->format.page_tokens && !spec->has_extra)
         return run_reference_on(bench, problem, problem->args, expected);
-    const bool fine = flatten(bench, problem, &flat, &args) && run_reference_on(bench, problem, args, expected);
-    flat_free(bench, &flat);
+    const bool fine = problem_flatten(bench, problem, &flat, &args) && run_reference_on(bench, problem, args, expected);
+    problem_flat_free(bench, &flat);
     return fine;
 }
 
@@ -696,6 +683,38 @@ static bool run_cpu_reference(const struct problem *problem, struct expected *ex
                                   .logit_abs = narrow(result.logit_abs, rows)};
     reference_free(&result);
     return expected->out && expected->lse && expected->max_logits && expected->out_abs && expected->logit_abs;
+}
+
+#define SWAP(type, a, b)                                                                                               \
+    do {                                                                                                               \
+        type kept = (a);                                                                                               \
+        (a) = (b);                                                                                                     \
+        (b) = kept;                                                                                                    \
+    } while (0)
+
+void problem_swap_caches(struct problem *problem)
+{
+    smla_prefill_args *args = &problem->args;
+    struct problem_spec *spec = &problem->spec;
+    SWAP(int64_t, args->s_kv, args->extra_s_kv);
+    SWAP(int64_t, args->topk, args->extra_topk);
+    SWAP(const void *, args->kv, args->extra_kv);
+    SWAP(int64_t, args->kv_stride_token, args->extra_kv_stride_token);
+    SWAP(int64_t, args->kv_page_tokens, args->extra_kv_page_tokens);
+    SWAP(int64_t, args->kv_stride_page, args->extra_kv_stride_page);
+    SWAP(const int32_t *, args->indices, args->extra_indices);
+    SWAP(int64_t, args->indices_stride_token, args->extra_indices_stride_token);
+    SWAP(const int32_t *, args->topk_length, args->extra_topk_length);
+    SWAP(int64_t, args->topk_length_stride, args->extra_topk_length_stride);
+    SWAP(struct problem_cache, spec->format, spec->extra);
+    SWAP(int64_t, spec->s_kv, spec->extra_s_kv);
+    SWAP(int64_t, spec->topk, spec->extra_topk);
+    SWAP(void *, problem->host[KV], problem->host[EXTRA_KV]);
+    SWAP(void *, problem->host[INDICES], problem->host[EXTRA_INDICES]);
+    SWAP(void *, problem->host[TOPK_LENGTH], problem->host[EXTRA_TOPK_LENGTH]);
+    SWAP(struct guarded, problem->kv, problem->extra_kv);
+    SWAP(struct guarded, problem->indices, problem->extra_indices);
+    SWAP(struct guarded, problem->topk_length, problem->extra_topk_length);
 }
 
 static void free_expected(struct expected *expected)

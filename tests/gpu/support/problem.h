@@ -10,7 +10,12 @@
 
 enum { PROBLEM_WHY = 1024 };
 
-enum problem_lengths { LENGTHS_NONE, LENGTHS_RANDOM, LENGTHS_WILD /* outside [0, topk] too */ };
+enum problem_lengths {
+    LENGTHS_NONE,
+    LENGTHS_RANDOM,
+    LENGTHS_WILD, /* outside [0, topk] too */
+    LENGTHS_RAMP  /* query i: i + 1; of four queries: about where tiles of 64 and 128 end */
+};
 
 /* The format of a cache and how it lies. */
 struct problem_cache {
@@ -47,15 +52,19 @@ struct problem_spec {
     int64_t extra_s_kv, extra_topk;
     bool has_extra;
     bool any_codes;  /* every byte of a quantised cache takes every value; e4m3 NaN in one token of 8 */
+    int exponents;   /* of a quantised cache: token i is 2^(i modulo this - 5) times as large as others; 0: 9 */
     bool odd_scales; /* float32 scales that are no powers of two */
 };
+
+enum problem_input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, EXTRA_KV, EXTRA_INDICES, EXTRA_TOPK_LENGTH, INPUTS };
 
 struct problem {
     struct problem_spec spec;
     smla_prefill_args args; /* device pointers */
     struct guarded query, kv, indices, topk_length, attn_sink, out, lse, max_logits;
     struct guarded extra_kv, extra_indices, extra_topk_length;
-    void *host[8]; /* contents of the inputs */
+    void *host[INPUTS];           /* contents of the inputs */
+    int64_t before_bytes[INPUTS]; /* of each of host: where its tensor begins */
 };
 
 /* The card, the library and both kernels, for the description of the problem that was made last. */
@@ -86,5 +95,18 @@ uint8_t *problem_snapshot(struct bench *bench, const struct problem *problem, si
 /* Compares the outputs as they stand with the float64 kernel within interface.md's bounds, and checks that guard
  * zones, gaps and inputs are as they were. why[]: the figures when it is right, the fault when not. */
 bool problem_check(struct bench *bench, struct problem *problem, char why[PROBLEM_WHY]);
+
+/* The keys of both caches as bf16 rows on the card, with one list a query; args: a call over them, without outputs. */
+struct problem_flat {
+    uint16_t *kv;
+    int32_t *indices;
+    void *device_kv, *device_indices;
+};
+bool problem_flatten(struct bench *bench, const struct problem *problem, struct problem_flat *flat,
+                     smla_prefill_args *args);
+void problem_flat_free(struct bench *bench, struct problem_flat *flat);
+
+/* The first cache and its lists become the second's, and the reverse. Both have the same format. */
+void problem_swap_caches(struct problem *problem);
 
 #endif

@@ -7,10 +7,22 @@
 #include <string.h>
 
 #include "bf16.h"
+#include "random_cache.h"
 #include "random_numbers.h"
 
 enum { D_V = 512, NAN_BF16 = 0x7fff };
-enum input { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK };
+
+static const size_t elem_bytes[INPUTS] = {
+    [QUERY] = 2,     [KV] = 1,       [INDICES] = 4,       [TOPK_LENGTH] = 4,
+    [ATTN_SINK] = 4, [EXTRA_KV] = 1, [EXTRA_INDICES] = 4, [EXTRA_TOPK_LENGTH] = 4,
+};
+
+/* What is where, of the first cache and of the second. */
+static const struct cache_place {
+    enum problem_input kv, indices, lengths;
+    enum axis length, page;
+} places[2] = {{KV, INDICES, TOPK_LENGTH, AXIS_LENGTH, AXIS_PAGE},
+               {EXTRA_KV, EXTRA_INDICES, EXTRA_TOPK_LENGTH, AXIS_EXTRA_LENGTH, AXIS_EXTRA_PAGE}};
 
 static int chosen(const struct random_call *call, enum axis axis)
 {
@@ -44,25 +56,75 @@ static int64_t draw_stride(struct random_call *call, enum axis axis, int64_t wid
     return chosen(call, axis) == VIEW_PADDED ? width + 1 + random_below(&call->state, 7) : 0;
 }
 
+/* Bytes behind a page: its stride must be a multiple of 16. far: as in a pool of many layers, where it fits. */
+static int64_t draw_page_gap(struct random_call *call, int64_t pages)
+{
+    enum { FAR = 1039680, MOST = 1 << 25 };
+    switch (chosen(call, AXIS_PAGE_GAP)) {
+    case PAGE_GAP_16:
+        return 16;
+    case PAGE_GAP_FAR:
+        if (pages * FAR <= MOST)
+            return FAR;
+        /* fall through */
+    case PAGE_GAP_ANY:
+        return 16 * (1 + random_below(&call->state, 100));
+    default:
+        return 0;
+    }
+}
+
+/* Strides in elements, 0 where contiguous. A format placed by page has pages, one if need be. */
+static void draw_cache(struct random_call *call, int c, int64_t *stride_token, int64_t *page_tokens,
+                       int64_t *stride_page)
+{
+    const struct random_cache *cache = &call->caches[c];
+    const bool by_page = cache->layout.place == SMLA_PLACE_PAGE;
+    const int64_t elem = kv_elem_bytes(&cache->layout);
+    int64_t token_bytes = kv_token_bytes(&cache->layout);
+    if (chosen(call, AXIS_KV_VIEW) == VIEW_PADDED && !by_page) {
+        token_bytes += 16 * (1 + random_below(&call->state, 16));
+        *stride_token = token_bytes / elem;
+    }
+    *page_tokens = axis_number(places[c].page, chosen(call, places[c].page));
+    if (by_page && *page_tokens == 0)
+        *page_tokens = cache->s_kv;
+    if (*page_tokens == 0)
+        return;
+    const int64_t tight = *page_tokens * token_bytes, pages = (cache->s_kv + *page_tokens - 1) / *page_tokens;
+    const int64_t page_bytes = (tight + 15) / 16 * 16 + draw_page_gap(call, pages);
+    if (page_bytes != tight)
+        *stride_page = page_bytes / elem;
+}
+
 static void draw_strides(struct random_call *call)
 {
     smla_prefill_args *args = &call->problem.args;
     const struct problem_spec *spec = &call->problem.spec;
     draw_view(call, AXIS_QUERY_VIEW, spec->d_qk, &args->query_stride_token, &args->query_stride_head);
     draw_view(call, AXIS_OUT_VIEW, D_V, &args->out_stride_token, &args->out_stride_head);
-    if (chosen(call, AXIS_KV_VIEW) == VIEW_PADDED)
-        args->kv_stride_token = spec->d_qk + 8 * (1 + random_below(&call->state, 16));
+    draw_cache(call, 0, &args->kv_stride_token, &args->kv_page_tokens, &args->kv_stride_page);
     args->indices_stride_token = draw_stride(call, AXIS_INDICES_VIEW, spec->topk);
     args->topk_length_stride = draw_stride(call, AXIS_LENGTH_VIEW, 1);
     args->lse_stride_token = draw_stride(call, AXIS_LSE_VIEW, spec->h_q);
     args->max_logits_stride_token = draw_stride(call, AXIS_MAX_VIEW, spec->h_q);
+    if (call->cache_count == 1)
+        return;
+    draw_cache(call, 1, &args->extra_kv_stride_token, &args->extra_kv_page_tokens, &args->extra_kv_stride_page);
+    args->extra_indices_stride_token = draw_stride(call, AXIS_INDICES_VIEW, spec->extra_topk);
+    args->extra_topk_length_stride = draw_stride(call, AXIS_LENGTH_VIEW, 1);
 }
 
-/* As close to their alignment as inputs may lie: 16 bytes for query and kv, 4 for the others. */
+/* As close to their alignment as inputs may lie: 16 bytes for query and caches, 4 for the others. */
 static void draw_bases(struct random_call *call)
 {
-    for (int i = QUERY; chosen(call, AXIS_BASE) == BASE_LEAST && i <= ATTN_SINK; i++)
-        call->base[i] = i <= KV ? 8 * (1 + random_below(&call->state, 15)) : 1 + random_below(&call->state, 63);
+    const int inputs = call->cache_count == 1 ? EXTRA_KV : INPUTS;
+    for (int i = QUERY; chosen(call, AXIS_BASE) == BASE_LEAST && i < inputs; i++)
+        call->base[i] = i == QUERY                 ? 8 * (1 + random_below(&call->state, 15))
+                        : i == KV || i == EXTRA_KV ? 16 * (1 + random_below(&call->state, 15))
+                                                   : 1 + random_below(&call->state, 63);
+    for (int i = QUERY; i < inputs; i++)
+        call->problem.before_bytes[i] = call->base[i] * (int64_t)elem_bytes[i];
 }
 
 static float scale_of(const struct random_call *call)
@@ -101,16 +163,38 @@ int64_t random_call_max_at(const struct random_call *call, int64_t token)
 
 /* ---- Lists ---- */
 
+/* Strides of a cache's lists and lengths, as the call has them. */
+static int64_t list_stride(const struct random_call *call, int c)
+{
+    const smla_prefill_args *args = &call->problem.args;
+    return or_contiguous(c ? args->extra_indices_stride_token : args->indices_stride_token, call->caches[c].topk);
+}
+
+static int64_t length_stride_of(const struct random_call *call, int c)
+{
+    const smla_prefill_args *args = &call->problem.args;
+    return or_contiguous(c ? args->extra_topk_length_stride : args->topk_length_stride, 1);
+}
+
+static int32_t *lists_of(const struct random_call *call, int c)
+{
+    return (int32_t *)call->problem.host[places[c].indices] + call->base[places[c].indices];
+}
+
+static int32_t *lengths_of(const struct random_call *call, int c)
+{
+    return (int32_t *)call->problem.host[places[c].lengths] + call->base[places[c].lengths];
+}
+
 /* Rows that lists may select, and the others. */
 struct rows {
     int32_t *pool, *rest;
     int64_t pool_count, rest_count;
 };
 
-static bool draw_rows(struct random_call *call, struct rows *rows)
+static bool draw_rows(struct random_call *call, int64_t s_kv, struct rows *rows)
 {
     static const double shares[] = {[POOL_HALF] = 0.5, [POOL_ALL] = 1, [POOL_FEW] = 0.05};
-    const int64_t s_kv = call->problem.spec.s_kv;
     *rows = (struct rows){.pool = malloc((size_t)s_kv * 4 + 4), .rest = malloc((size_t)s_kv * 4 + 4)};
     for (int64_t row = 0; rows->pool && rows->rest && row < s_kv; row++) {
         bool in = random_chance(&call->state, shares[chosen(call, AXIS_POOL)]);
@@ -126,9 +210,9 @@ static bool draw_rows(struct random_call *call, struct rows *rows)
     return rows->pool && rows->rest;
 }
 
-static int32_t draw_invalid(struct random_call *call)
+static int32_t draw_invalid(struct random_call *call, const struct random_cache *cache)
 {
-    const int32_t s_kv = (int32_t)call->problem.spec.s_kv;
+    const int32_t s_kv = (int32_t)cache->s_kv;
     const int32_t kinds[ENTRIES] = {[ENTRY_MINUS_ONE] = -1,
                                     [ENTRY_INT_MIN] = INT_MIN,
                                     [ENTRY_INT_MAX] = INT_MAX,
@@ -139,11 +223,11 @@ static int32_t draw_invalid(struct random_call *call)
 }
 
 /* Whether the entry at a position is invalid; *block: of the block of keys that it is in, kept by the caller. */
-static bool draw_validity(struct random_call *call, int64_t position, bool *block)
+static bool draw_validity(struct random_call *call, const struct random_cache *cache, int64_t position, bool *block)
 {
     static const double shares[] = {[SHARE_HALF] = 0.5, [SHARE_TENTH] = 0.1, [SHARE_MOST] = 0.97, [SHARE_ALL] = 1};
     const double share = shares[chosen(call, AXIS_SHARE)];
-    const double topk = (double)call->problem.spec.topk, at = (double)position;
+    const double topk = (double)cache->topk, at = (double)position;
     if (position % 64 == 0)
         *block = random_chance(&call->state, share);
     switch (chosen(call, AXIS_PLACE)) {
@@ -162,13 +246,13 @@ static bool draw_validity(struct random_call *call, int64_t position, bool *bloc
     }
 }
 
-static int32_t draw_past(struct random_call *call, const struct rows *rows)
+static int32_t draw_past(struct random_call *call, const struct random_cache *cache, const struct rows *rows)
 {
     if (chosen(call, AXIS_PAST) == PAST_GARBAGE)
         return (int32_t)random_bits(&call->state);
     if (chosen(call, AXIS_PAST) == PAST_ROWS_OF_NAN && rows->rest_count > 0)
         return rows->rest[random_below(&call->state, rows->rest_count)];
-    return draw_invalid(call);
+    return draw_invalid(call, cache);
 }
 
 static int32_t draw_entry(struct random_call *call, const struct rows *rows, const int32_t *list, int64_t position)
@@ -181,30 +265,30 @@ static int32_t draw_entry(struct random_call *call, const struct rows *rows, con
     return rows->pool[duplicates == DUPLICATES_ONE_KEY ? 0 : random_below(&call->state, rows->pool_count)];
 }
 
-static void draw_list(struct random_call *call, const struct rows *rows, int64_t token, int32_t *list, int64_t length)
+static void draw_list(struct random_call *call, const struct random_cache *cache, const struct rows *rows,
+                      int64_t token, int32_t *list, int64_t length)
 {
-    const int64_t s_kv = call->problem.spec.s_kv;
     const int kind = chosen(call, AXIS_DEAD);
     const bool dead = rows->pool_count == 0 || (kind == DEAD_FIRST && token == 0) ||
                       (kind == DEAD_SOME && random_chance(&call->state, 0.4));
     bool block = false;
-    for (int64_t j = 0; j < call->problem.spec.topk; j++) {
-        const bool invalid = draw_validity(call, j, &block);
+    for (int64_t j = 0; j < cache->topk; j++) {
+        const bool invalid = draw_validity(call, cache, j, &block);
         if (j >= length)
-            list[j] = draw_past(call, rows);
+            list[j] = draw_past(call, cache, rows);
         else if (dead || invalid)
-            list[j] = draw_invalid(call);
+            list[j] = draw_invalid(call, cache);
         else
             list[j] = draw_entry(call, rows, list, j);
-        if (j < length && list[j] >= 0 && list[j] < s_kv)
-            call->selected[list[j]] = 1;
+        if (j < length && list[j] >= 0 && list[j] < cache->s_kv)
+            cache->selected[list[j]] = 1;
     }
 }
 
-static int32_t draw_length(struct random_call *call, int64_t token)
+static int32_t draw_length(struct random_call *call, int c, int64_t token)
 {
-    const int32_t topk = (int32_t)call->problem.spec.topk;
-    int kind = chosen(call, AXIS_LENGTH);
+    const int32_t topk = (int32_t)call->caches[c].topk;
+    int kind = chosen(call, places[c].length);
     if (kind == LENGTH_EVERY_KIND)
         kind = LENGTH_TOPK + (int)random_below(&call->state, LENGTH_EVERY_KIND - LENGTH_TOPK);
     switch (kind) {
@@ -229,25 +313,24 @@ static int64_t clamped(int64_t length, int64_t topk)
 }
 
 /* Gaps between lists hold row 0, gaps between lengths a large one. */
-static bool make_lists(struct random_call *call)
+static bool make_lists(struct random_call *call, int c)
 {
-    const struct problem_spec *spec = &call->problem.spec;
-    const smla_prefill_args *args = &call->problem.args;
-    const int64_t stride = or_contiguous(args->indices_stride_token, spec->topk);
-    const int64_t length_stride = or_contiguous(args->topk_length_stride, 1);
-    const int64_t lengths_count = call->base[TOPK_LENGTH] + spec->s_q * length_stride;
-    int32_t *lists = calloc((size_t)(call->base[INDICES] + spec->s_q * stride) + 1, 4);
+    const struct random_cache *cache = &call->caches[c];
+    const int64_t s_q = call->problem.spec.s_q, stride = list_stride(call, c),
+                  length_stride = length_stride_of(call, c);
+    const int64_t lengths_count = call->base[places[c].lengths] + s_q * length_stride;
+    int32_t *lists = calloc((size_t)(call->base[places[c].indices] + s_q * stride) + 1, 4);
     int32_t *lengths = calloc((size_t)lengths_count + 1, 4);
     struct rows rows = {0};
-    call->problem.host[INDICES] = lists;
-    call->problem.host[TOPK_LENGTH] = lengths;
-    const bool made = lists && lengths && draw_rows(call, &rows);
+    call->problem.host[places[c].indices] = lists;
+    call->problem.host[places[c].lengths] = lengths;
+    const bool made = lists && lengths && draw_rows(call, cache->s_kv, &rows);
     for (int64_t i = 0; made && i < lengths_count; i++)
         lengths[i] = INT_MAX;
-    for (int64_t token = 0; made && token < spec->s_q; token++) {
-        int32_t *length = &lengths[call->base[TOPK_LENGTH] + token * length_stride];
-        *length = draw_length(call, token);
-        draw_list(call, &rows, token, lists + call->base[INDICES] + token * stride, clamped(*length, spec->topk));
+    for (int64_t token = 0; made && token < s_q; token++) {
+        int32_t *length = lengths_of(call, c) + token * length_stride;
+        *length = draw_length(call, c, token);
+        draw_list(call, cache, &rows, token, lists_of(call, c) + token * stride, clamped(*length, cache->topk));
     }
     free(rows.pool);
     free(rows.rest);
@@ -266,7 +349,7 @@ static float kv_magnitude(const struct random_call *call)
 /* What gives logits of the chosen size at this scale. */
 static float query_magnitude(const struct random_call *call)
 {
-    const float kv = kv_magnitude(call), scale = fabsf(call->problem.args.sm_scale);
+    const float kv = kv_magnitude(call) * random_cache_growth(call), scale = fabsf(call->problem.args.sm_scale);
     const float unit = scale < 1e-6f ? 1 : scale * sqrtf((float)call->problem.spec.d_qk);
     if (chosen(call, AXIS_VALUES) == VALUES_QUERY_0)
         return 0;
@@ -287,18 +370,6 @@ static uint16_t *nan_array(int64_t count)
     return array;
 }
 
-static int64_t kv_count(const struct random_call *call)
-{
-    return call->base[KV] +
-           call->problem.spec.s_kv * or_contiguous(call->problem.args.kv_stride_token, call->problem.spec.d_qk);
-}
-
-static uint16_t *kv_row(const struct random_call *call, int64_t row)
-{
-    const int64_t stride = or_contiguous(call->problem.args.kv_stride_token, call->problem.spec.d_qk);
-    return (uint16_t *)call->problem.host[KV] + call->base[KV] + row * stride;
-}
-
 static uint16_t *query_row(const struct random_call *call, int64_t token, int64_t head)
 {
     return (uint16_t *)call->problem.host[QUERY] + call->base[QUERY] + query_at(call, token, head);
@@ -316,44 +387,70 @@ static int64_t query_count(const struct random_call *call)
     return call->base[QUERY] + view_count(spec->s_q, query_at(call, spec->s_q - 1, spec->h_q - 1), spec->d_qk);
 }
 
-static void put_special(struct random_call *call)
+static const uint16_t special_bits[] = {[SPECIAL_NAN_KEY] = 0xffc1,
+                                        [SPECIAL_INFINITE_KEY] = 0x7f80,
+                                        [SPECIAL_MINUS_INFINITE_KEY] = 0xff80,
+                                        [SPECIAL_NAN_QUERY] = NAN_BF16,
+                                        [SPECIAL_INFINITE_QUERY] = 0x7f80};
+
+static void put_special_query(struct random_call *call)
 {
-    static const uint16_t bits[] = {[SPECIAL_NAN_KEY] = 0xffc1,
-                                    [SPECIAL_INFINITE_KEY] = 0x7f80,
-                                    [SPECIAL_MINUS_INFINITE_KEY] = 0xff80,
-                                    [SPECIAL_NAN_QUERY] = NAN_BF16,
-                                    [SPECIAL_INFINITE_QUERY] = 0x7f80};
     const struct problem_spec *spec = &call->problem.spec;
     const int special = chosen(call, AXIS_SPECIAL);
-    const int64_t column = random_below(&call->state, spec->d_qk);
-    if (special == SPECIAL_NONE)
+    if (special >= SPECIAL_NAN_QUERY && spec->s_q > 0)
+        query_row(call, random_below(&call->state, spec->s_q),
+                  random_below(&call->state, spec->h_q))[random_below(&call->state, spec->d_qk)] =
+            special_bits[special];
+}
+
+/* A special element goes into two rows at most. Values that are quantised have no infinity: NaN there. */
+static void put_special_key(struct random_call *call, const struct random_cache *cache, uint16_t *row, int *left)
+{
+    const int special = chosen(call, AXIS_SPECIAL);
+    if (special == SPECIAL_NONE || special >= SPECIAL_NAN_QUERY || *left == 0 || random_chance(&call->state, 0.5))
         return;
-    if (special >= SPECIAL_NAN_QUERY) {
-        if (spec->s_q > 0)
-            query_row(call, random_below(&call->state, spec->s_q), random_below(&call->state, spec->h_q))[column] =
-                bits[special];
-        return;
+    const int64_t column = random_below(&call->state, call->problem.spec.d_qk);
+    const bool quantised = cache->layout.value_type != SMLA_VALUE_BF16 && column < cache->layout.value_elems;
+    row[column] = special_bits[quantised ? SPECIAL_NAN_KEY : special];
+    --*left;
+}
+
+static bool make_cache(struct random_call *call, int c)
+{
+    const struct random_cache *cache = &call->caches[c];
+    const enum problem_input input = places[c].kv;
+    uint16_t row[576];
+    struct kv_view view = random_cache_view(call, c);
+    const size_t size = (size_t)(call->base[input] + kv_cache_bytes(&view, cache->s_kv));
+    int left = 2;
+    uint8_t *bytes = call->problem.host[input] = malloc(size + 1);
+    if (!bytes)
+        return false;
+    memset(bytes, 0xff, size); /* NaN in every format */
+    view = random_cache_view(call, c);
+    for (int64_t slot = 0; slot < cache->s_kv; slot++) {
+        if (!cache->selected[slot])
+            continue;
+        fill_normal(call, row, call->problem.spec.d_qk, kv_magnitude(call));
+        put_special_key(call, cache, row, &left);
+        kv_write(&view, slot, row);
+        random_cache_alter(call, &view, slot);
     }
-    for (int64_t row = 0, left = 2; row < spec->s_kv && left > 0; row++)
-        if (call->selected[row] && random_chance(&call->state, 0.5)) {
-            kv_row(call, row)[column] = bits[special];
-            left--;
-        }
+    return true;
 }
 
 static bool make_values(struct random_call *call)
 {
     const struct problem_spec *spec = &call->problem.spec;
     uint16_t *query = call->problem.host[QUERY] = nan_array(query_count(call));
-    uint16_t *kv = call->problem.host[KV] = nan_array(kv_count(call));
     for (int64_t i = 0; query && i < spec->s_q * spec->h_q; i++)
         fill_normal(call, query_row(call, i / spec->h_q, i % spec->h_q), spec->d_qk, query_magnitude(call));
-    for (int64_t row = 0; kv && row < spec->s_kv; row++)
-        if (call->selected[row])
-            fill_normal(call, kv_row(call, row), spec->d_qk, kv_magnitude(call));
-    if (query && kv)
-        put_special(call);
-    return query && kv;
+    if (query)
+        put_special_query(call);
+    bool made = query != NULL;
+    for (int c = 0; c < call->cache_count; c++)
+        made = made && make_cache(call, c);
+    return made;
 }
 
 static float draw_sink(struct random_call *call)
@@ -387,41 +484,50 @@ static bool make_sink(struct random_call *call)
 struct buffer {
     struct guarded *guarded;
     const char *name;
-    enum input input;
-    int64_t count;
-    size_t elem_bytes;
+    int64_t count; /* elements */
 };
 
-static bool upload(struct bench *bench, const struct random_call *call, const struct buffer *buffer)
+static bool upload(struct bench *bench, const struct random_call *call, const struct buffer *buffers,
+                   enum problem_input input)
 {
-    return device_upload(bench->device, guarded_data(buffer->guarded), call->problem.host[buffer->input],
-                         (size_t)buffer->count * buffer->elem_bytes);
+    return device_upload(bench->device, guarded_data(buffers[input].guarded), call->problem.host[input],
+                         (size_t)buffers[input].count * elem_bytes[input]);
 }
 
-static void list_inputs(struct random_call *call, struct buffer inputs[5])
+/* Those of a cache that is not there have no name. */
+static void list_inputs(struct random_call *call, struct buffer inputs[INPUTS])
 {
     struct problem *problem = &call->problem;
-    const struct problem_spec *spec = &problem->spec;
-    const int64_t lists = spec->s_q * or_contiguous(problem->args.indices_stride_token, spec->topk);
-    const int64_t lengths = spec->s_q * or_contiguous(problem->args.topk_length_stride, 1);
-    inputs[0] = (struct buffer){&problem->query, "query", QUERY, query_count(call), 2};
-    inputs[1] = (struct buffer){&problem->kv, "kv", KV, kv_count(call), 2};
-    inputs[2] = (struct buffer){&problem->indices, "indices", INDICES, call->base[INDICES] + lists, 4};
-    inputs[3] =
-        (struct buffer){&problem->topk_length, "topk_length", TOPK_LENGTH, call->base[TOPK_LENGTH] + lengths, 4};
-    inputs[4] = (struct buffer){&problem->attn_sink, "attn_sink", ATTN_SINK, call->base[ATTN_SINK] + spec->h_q, 4};
+    struct guarded *const guarded[2][3] = {{&problem->kv, &problem->indices, &problem->topk_length},
+                                           {&problem->extra_kv, &problem->extra_indices, &problem->extra_topk_length}};
+    static const char *const names[2][3] = {{"kv", "indices", "topk_length"},
+                                            {"extra_kv", "extra_indices", "extra_topk_length"}};
+    const int64_t s_q = problem->spec.s_q;
+    memset(inputs, 0, INPUTS * sizeof(inputs[0]));
+    inputs[QUERY] = (struct buffer){&problem->query, "query", query_count(call)};
+    inputs[ATTN_SINK] = (struct buffer){&problem->attn_sink, "attn_sink", call->base[ATTN_SINK] + problem->spec.h_q};
+    for (int c = 0; c < call->cache_count; c++) {
+        const struct cache_place *place = &places[c];
+        const struct kv_view view = random_cache_view(call, c);
+        inputs[place->kv] = (struct buffer){guarded[c][0], names[c][0],
+                                            call->base[place->kv] + kv_cache_bytes(&view, call->caches[c].s_kv)};
+        inputs[place->indices] =
+            (struct buffer){guarded[c][1], names[c][1], call->base[place->indices] + s_q * list_stride(call, c)};
+        inputs[place->lengths] =
+            (struct buffer){guarded[c][2], names[c][2], call->base[place->lengths] + s_q * length_stride_of(call, c)};
+    }
 }
 
 static bool make_buffers(struct bench *bench, struct random_call *call)
 {
     struct problem *problem = &call->problem;
     const struct problem_spec *spec = &problem->spec;
-    struct buffer inputs[5];
+    struct buffer inputs[INPUTS];
     bool made = true;
     list_inputs(call, inputs);
-    for (int i = 0; made && i < 5; i++)
-        made = guarded_create(bench->device, inputs[i].name, problem->host[inputs[i].input],
-                              (size_t)inputs[i].count * inputs[i].elem_bytes, inputs[i].guarded);
+    for (int i = 0; made && i < INPUTS; i++)
+        made = !inputs[i].name || guarded_create(bench->device, inputs[i].name, problem->host[i],
+                                                 (size_t)inputs[i].count * elem_bytes[i], inputs[i].guarded);
     const int64_t last = spec->s_q - 1;
     const int64_t out = view_count(spec->s_q, random_call_out_at(call, last, spec->h_q - 1), D_V);
     const int64_t lse = view_count(spec->s_q, random_call_lse_at(call, last), spec->h_q);
@@ -431,17 +537,38 @@ static bool make_buffers(struct bench *bench, struct random_call *call)
            guarded_create(bench->device, "max_logits", NULL, (size_t)max_logits * 4, &problem->max_logits);
 }
 
+static void *tensor_at(const struct random_call *call, const struct guarded *buffer, enum problem_input input)
+{
+    return (uint8_t *)guarded_data(buffer) + call->problem.before_bytes[input];
+}
+
+static void set_extra_pointers(struct random_call *call)
+{
+    struct problem *problem = &call->problem;
+    smla_prefill_args *args = &problem->args;
+    args->extra_kv = tensor_at(call, &problem->extra_kv, EXTRA_KV);
+    args->extra_indices = tensor_at(call, &problem->extra_indices, EXTRA_INDICES);
+    if (chosen(call, AXIS_EXTRA_LENGTH) != LENGTH_NULL)
+        args->extra_topk_length = tensor_at(call, &problem->extra_topk_length, EXTRA_TOPK_LENGTH);
+    if (chosen(call, AXIS_ABSENT) == ABSENT_WHAT_MAY_BE && args->extra_s_kv == 0)
+        args->extra_kv = NULL;
+    if (chosen(call, AXIS_ABSENT) == ABSENT_WHAT_MAY_BE && args->extra_topk == 0) {
+        args->extra_indices = NULL;
+        args->extra_indices_stride_token = 0;
+    }
+}
+
 static void set_pointers(struct random_call *call)
 {
     struct problem *problem = &call->problem;
     smla_prefill_args *args = &problem->args;
-    args->query = (uint16_t *)guarded_data(&problem->query) + call->base[QUERY];
-    args->kv = (uint16_t *)guarded_data(&problem->kv) + call->base[KV];
-    args->indices = (int32_t *)guarded_data(&problem->indices) + call->base[INDICES];
+    args->query = tensor_at(call, &problem->query, QUERY);
+    args->kv = tensor_at(call, &problem->kv, KV);
+    args->indices = tensor_at(call, &problem->indices, INDICES);
     if (chosen(call, AXIS_LENGTH) != LENGTH_NULL)
-        args->topk_length = (int32_t *)guarded_data(&problem->topk_length) + call->base[TOPK_LENGTH];
+        args->topk_length = tensor_at(call, &problem->topk_length, TOPK_LENGTH);
     if (chosen(call, AXIS_SINK) != SINK_NULL)
-        args->attn_sink = (float *)guarded_data(&problem->attn_sink) + call->base[ATTN_SINK];
+        args->attn_sink = tensor_at(call, &problem->attn_sink, ATTN_SINK);
     args->out = guarded_data(&problem->out);
     args->lse = guarded_data(&problem->lse);
     args->max_logits = guarded_data(&problem->max_logits);
@@ -451,28 +578,77 @@ static void set_pointers(struct random_call *call)
         args->indices = NULL;
         args->indices_stride_token = 0;
     }
+    if (call->cache_count == 2)
+        set_extra_pointers(call);
 }
 
 /* ---- The call ---- */
 
+static bool quantises(const char *name, const smla_kv_layout *layout)
+{
+    return layout ? layout->value_type != SMLA_VALUE_BF16 : name && strcmp(name, "bf16") != 0;
+}
+
+bool random_call_has_axis(const smla_kernel_desc *desc, enum axis axis)
+{
+    if (axis >= AXIS_EXTRA_S_KV && axis <= AXIS_EXTRA_PAGE)
+        return desc->extra_kv_format || desc->extra_kv_layout;
+    if (axis == AXIS_SCALES || axis == AXIS_CODES)
+        return quantises(desc->kv_format, desc->kv_layout) || quantises(desc->extra_kv_format, desc->extra_kv_layout);
+    return true;
+}
+
+static void set_layouts(const smla_kernel_desc *desc, struct random_call *call)
+{
+    const struct choices *choices = &call->choices;
+    const char *const names[2] = {desc->kv_format ? desc->kv_format : "bf16", desc->extra_kv_format};
+    const smla_kv_layout *const layouts[2] = {desc->kv_layout, desc->extra_kv_layout};
+    call->cache_count = desc->extra_kv_format || desc->extra_kv_layout ? 2 : 1;
+    for (int c = 0; c < call->cache_count; c++) {
+        struct random_cache *cache = &call->caches[c];
+        cache->layout.struct_size = sizeof(cache->layout);
+        if (layouts[c])
+            cache->layout = *layouts[c];
+        else
+            smla_kv_layout_preset(names[c], desc->d_qk, &cache->layout);
+        cache->s_kv = c ? choices->extra_s_kv : choices->s_kv;
+        cache->topk = c ? choices->extra_topk : choices->topk;
+    }
+}
+
 static void begin(const struct bench *bench, struct random_call *call)
 {
-    call->problem.spec = (struct problem_spec){.name = "random",
-                                               .h_q = bench->desc.h_q,
-                                               .d_qk = bench->desc.d_qk,
-                                               .s_q = call->choices.s_q,
-                                               .s_kv = call->choices.s_kv,
-                                               .topk = call->choices.topk,
-                                               .lse_flags = (uint32_t)chosen(call, AXIS_LSE)};
-    const struct problem_spec *spec = &call->problem.spec;
+    const smla_kernel_desc *desc = &bench->desc;
+    for (enum axis axis = 0; axis < AXES; axis++)
+        if (!random_call_has_axis(desc, axis))
+            call->choices.value[axis] = 0;
+    set_layouts(desc, call);
+    const struct random_cache *extra = &call->caches[1];
+    struct problem_spec *spec = &call->problem.spec;
+    *spec = (struct problem_spec){.name = "random",
+                                  .h_q = desc->h_q,
+                                  .d_qk = desc->d_qk,
+                                  .s_q = call->choices.s_q,
+                                  .s_kv = call->choices.s_kv,
+                                  .topk = call->choices.topk,
+                                  .lse_flags = (uint32_t)chosen(call, AXIS_LSE),
+                                  .format = {.format = desc->kv_format, .layout = desc->kv_layout},
+                                  .extra = {.format = desc->extra_kv_format, .layout = desc->extra_kv_layout},
+                                  .has_extra = call->cache_count == 2,
+                                  .extra_s_kv = extra->s_kv,
+                                  .extra_topk = extra->topk};
     call->problem.args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),
                                              .lse_flags = spec->lse_flags,
                                              .s_q = spec->s_q,
                                              .s_kv = spec->s_kv,
                                              .topk = spec->topk,
-                                             .sm_scale = scale_of(call)};
+                                             .sm_scale = scale_of(call),
+                                             .extra_s_kv = spec->extra_s_kv,
+                                             .extra_topk = spec->extra_topk};
     draw_strides(call);
     draw_bases(call);
+    spec->format.page_tokens = call->problem.args.kv_page_tokens;
+    spec->extra.page_tokens = call->problem.args.extra_kv_page_tokens;
 }
 
 bool random_call_make(struct bench *bench, const struct choices *choices, uint64_t state, struct random_call *out,
@@ -482,8 +658,12 @@ bool random_call_make(struct bench *bench, const struct choices *choices, uint64
     out->choices = *choices;
     out->state = state;
     begin(bench, out);
-    out->selected = calloc((size_t)out->problem.spec.s_kv + 1, 1);
-    if (!out->selected || !make_lists(out) || !make_values(out) || !make_sink(out) || !make_buffers(bench, out)) {
+    bool made = true;
+    for (int c = 0; made && c < out->cache_count; c++) {
+        out->caches[c].selected = calloc((size_t)out->caches[c].s_kv + 1, 1);
+        made = out->caches[c].selected && make_lists(out, c);
+    }
+    if (!made || !make_values(out) || !make_sink(out) || !make_buffers(bench, out)) {
         snprintf(why, PROBLEM_WHY, "no memory, or %s", device_why(bench->device));
         return false;
     }
@@ -494,68 +674,57 @@ bool random_call_make(struct bench *bench, const struct choices *choices, uint64
 void random_call_free(struct bench *bench, struct random_call *call)
 {
     problem_free(bench, &call->problem);
-    free(call->selected);
-    call->selected = NULL;
+    for (int c = 0; c < 2; c++) {
+        free(call->caches[c].selected);
+        call->caches[c].selected = NULL;
+    }
 }
 
 /* ---- Changes ---- */
 
-static void spoil_values(struct random_call *call)
+static void spoil_lists(struct random_call *call, int c)
 {
-    static const uint16_t poisons[] = {
-        [POISON_INFINITY] = 0xff80, [POISON_NAN] = 0xffff, [POISON_LARGEST] = 0x7f7f, [POISON_ZERO] = 0};
-    const uint16_t poison = poisons[chosen(call, AXIS_POISON)];
-    const struct problem_spec *spec = &call->problem.spec;
-    const int64_t stride = or_contiguous(call->problem.args.kv_stride_token, spec->d_qk);
-    uint16_t *kv = call->problem.host[KV];
-    for (int64_t i = 0; i < kv_count(call); i++) {
-        const int64_t at = i - call->base[KV];
-        if (at < 0 || !call->selected[at / stride] || at % stride >= spec->d_qk)
-            kv[i] = poison;
-    }
-}
-
-static void spoil_lists(struct random_call *call)
-{
-    const struct problem_spec *spec = &call->problem.spec;
+    const struct random_cache *cache = &call->caches[c];
     const smla_prefill_args *args = &call->problem.args;
-    const int64_t stride = or_contiguous(args->indices_stride_token, spec->topk);
-    const int64_t length_stride = or_contiguous(args->topk_length_stride, 1);
-    const int32_t *lengths = (const int32_t *)call->problem.host[TOPK_LENGTH] + call->base[TOPK_LENGTH];
-    int32_t *lists = (int32_t *)call->problem.host[INDICES] + call->base[INDICES];
-    for (int64_t token = 0; args->topk_length && token < spec->s_q; token++)
-        for (int64_t j = clamped(lengths[token * length_stride], spec->topk); j < stride; j++)
-            lists[token * stride + j] = spec->s_kv > 0 ? (int32_t)random_below(&call->state, spec->s_kv) : -1;
+    const int64_t stride = list_stride(call, c), length_stride = length_stride_of(call, c);
+    const int32_t *lengths = (c ? args->extra_topk_length : args->topk_length) ? lengths_of(call, c) : NULL;
+    int32_t *lists = lists_of(call, c);
+    for (int64_t token = 0; lengths && token < call->problem.spec.s_q; token++)
+        for (int64_t j = clamped(lengths[token * length_stride], cache->topk); j < stride; j++)
+            lists[token * stride + j] = cache->s_kv > 0 ? (int32_t)random_below(&call->state, cache->s_kv) : -1;
 }
 
 bool random_call_spoil_rest(struct bench *bench, struct random_call *call)
 {
-    struct buffer inputs[5];
-    spoil_values(call);
-    spoil_lists(call);
+    struct buffer inputs[INPUTS];
+    bool fine = true;
     list_inputs(call, inputs);
-    return upload(bench, call, &inputs[KV]) && upload(bench, call, &inputs[INDICES]);
+    for (int c = 0; fine && c < call->cache_count; c++) {
+        spoil_lists(call, c);
+        fine = random_cache_spoil(call, c, call->problem.host[places[c].kv], (size_t)inputs[places[c].kv].count) &&
+               upload(bench, call, inputs, places[c].kv) && upload(bench, call, inputs, places[c].indices);
+    }
+    return fine;
 }
 
 /* Moves element `from` of an array to `to`, count elements of elem_bytes each. */
-static void move(void *array, int64_t to, int64_t from, int64_t count, size_t elem_bytes)
+static void move(void *array, int64_t to, int64_t from, int64_t count, size_t elem)
 {
-    memcpy((char *)array + (size_t)to * elem_bytes, (char *)array + (size_t)from * elem_bytes,
-           (size_t)count * elem_bytes);
+    memcpy((char *)array + (size_t)to * elem, (char *)array + (size_t)from * elem, (size_t)count * elem);
 }
 
 /* One row after the other: the first is kept aside, each takes the next one's, the last gets what was kept. */
-static bool rotate(void *array, int64_t first, int64_t stride, int64_t rows, int64_t width, size_t elem_bytes)
+static bool rotate(void *array, int64_t first, int64_t stride, int64_t rows, int64_t width, size_t elem)
 {
-    void *kept = malloc((size_t)width * elem_bytes + 1);
+    void *kept = malloc((size_t)width * elem + 1);
     if (!kept)
         return false;
     if (rows > 0)
-        memcpy(kept, (char *)array + (size_t)first * elem_bytes, (size_t)width * elem_bytes);
+        memcpy(kept, (char *)array + (size_t)first * elem, (size_t)width * elem);
     for (int64_t row = 0; row + 1 < rows; row++)
-        move(array, first + row * stride, first + (row + 1) * stride, width, elem_bytes);
+        move(array, first + row * stride, first + (row + 1) * stride, width, elem);
     if (rows > 0)
-        memcpy((char *)array + (size_t)(first + (rows - 1) * stride) * elem_bytes, kept, (size_t)width * elem_bytes);
+        memcpy((char *)array + (size_t)(first + (rows - 1) * stride) * elem, kept, (size_t)width * elem);
     free(kept);
     return true;
 }
@@ -563,17 +732,20 @@ static bool rotate(void *array, int64_t first, int64_t stride, int64_t rows, int
 bool random_call_rotate(struct bench *bench, struct random_call *call)
 {
     const struct problem_spec *spec = &call->problem.spec;
-    const smla_prefill_args *args = &call->problem.args;
-    struct buffer inputs[5];
-    bool fine = rotate(call->problem.host[INDICES], call->base[INDICES],
-                       or_contiguous(args->indices_stride_token, spec->topk), spec->s_q, spec->topk, 4) &&
-                rotate(call->problem.host[TOPK_LENGTH], call->base[TOPK_LENGTH],
-                       or_contiguous(args->topk_length_stride, 1), spec->s_q, 1, 4);
+    struct buffer inputs[INPUTS];
+    bool fine = true;
+    for (int c = 0; fine && c < call->cache_count; c++) {
+        const struct cache_place *place = &places[c];
+        fine = rotate(call->problem.host[place->indices], call->base[place->indices], list_stride(call, c), spec->s_q,
+                      call->caches[c].topk, 4) &&
+               rotate(call->problem.host[place->lengths], call->base[place->lengths], length_stride_of(call, c),
+                      spec->s_q, 1, 4);
+    }
     for (int64_t head = 0; fine && head < spec->h_q; head++)
         fine = rotate(call->problem.host[QUERY], call->base[QUERY] + query_at(call, 0, head),
                       query_at(call, 1, 0) - query_at(call, 0, 0), spec->s_q, spec->d_qk, 2);
     list_inputs(call, inputs);
-    for (int i = QUERY; fine && i <= TOPK_LENGTH; i++)
-        fine = upload(bench, call, &inputs[i]);
+    for (int i = QUERY; fine && i < INPUTS; i++)
+        fine = !inputs[i].name || i == ATTN_SINK || upload(bench, call, inputs, (enum problem_input)i);
     return fine;
 }

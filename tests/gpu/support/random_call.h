@@ -6,15 +6,26 @@
 #include "axes.h"
 #include "problem.h"
 
-struct random_call {
-    struct choices choices;
-    struct problem problem;
-    int64_t base[5];   /* elements of each of problem.host before its tensor */
+/* A cache of the call, with the lists that select from it. */
+struct random_cache {
+    int64_t s_kv, topk;
+    smla_kv_layout layout;
     uint8_t *selected; /* [s_kv] whether a list selects the row */
-    uint64_t state;    /* of the random numbers */
 };
 
-/* Makes the call for the bench's shape: the same choices and state give the same call. */
+struct random_call {
+    struct choices choices; /* axes that say nothing of the bench's kernel have their plain value */
+    struct problem problem;
+    int64_t base[INPUTS]; /* elements (of caches: bytes) of each of problem.host before its tensor */
+    int cache_count;
+    struct random_cache caches[2];
+    uint64_t state; /* of the random numbers */
+};
+
+/* Whether an axis says something of a kernel. */
+bool random_call_has_axis(const smla_kernel_desc *desc, enum axis axis);
+
+/* Makes the call for the bench's kernel: the same choices and state give the same call. */
 bool random_call_make(struct bench *bench, const struct choices *choices, uint64_t state, struct random_call *out,
                       char why[PROBLEM_WHY]);
 void random_call_free(struct bench *bench, struct random_call *call);
