@@ -1,4 +1,5 @@
 #include "kernel_harness.h"
+#include "bundle.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,6 +38,21 @@ static bool fail_smla(char why[HARNESS_WHY])
     return false;
 }
 
+/* The entry point of the plan's first variant. */
+static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
+{
+    struct gen_refusal refusal;
+    struct gen_bundle bundle;
+    if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
+        return;
+    const struct gen_variant *variant = &bundle.plan.variants[0];
+    for (size_t i = 0; i < (size_t)harness->module->kernel_count; i++)
+        if (strcmp(harness->module->kernels[i].name, variant->entry) == 0)
+            harness->kernel = &harness->module->kernels[i];
+    harness->blocks_per_query = variant->blocks_per_query;
+    gen_bundle_free(&bundle);
+}
+
 bool harness_open(struct harness *harness, uint32_t op, int32_t h_q, int32_t d_qk, char why[HARNESS_WHY])
 {
     const smla_context_desc context_desc = {.struct_size = sizeof(context_desc), .cache_policy = SMLA_CACHE_OFF};
@@ -54,8 +70,10 @@ bool harness_open(struct harness *harness, uint32_t op, int32_t h_q, int32_t d_q
         harness->module = emu_module_load(text.bytes, text.size, why);
     free(text.bytes);
     if (harness->module)
-        harness->kernel = &harness->module->kernels[0];
-    return harness->module != NULL;
+        find_kernel(harness, &desc);
+    if (harness->module && !harness->kernel)
+        snprintf(why, HARNESS_WHY, "the PTX has no entry point of the plan's first variant");
+    return harness->kernel != NULL;
 }
 
 void harness_close(struct harness *harness)
@@ -231,7 +249,7 @@ enum emu_result harness_run(const struct harness *harness, const struct harness_
     const struct smla_prefill_params params = make_params(memory, call, reference ? 4 : 2);
     struct emu_launch launch = {.kernel = harness->kernel,
                                 .params = (const uint8_t *)&params,
-                                .grid = {(uint32_t)(call->s_q * (reference ? 1 : (call->h_q + 63) / 64)),
+                                .grid = {(uint32_t)(call->s_q * (reference ? 1 : harness->blocks_per_query)),
                                          reference ? (uint32_t)call->h_q : 1, 1},
                                 .block = {harness->support.threads, 1, 1},
                                 .shared_bytes = harness->support.shared_bytes,

@@ -27,6 +27,7 @@ struct harness {
     smla_support support;
     uint32_t op;
     int32_t h_q, d_qk;
+    int32_t blocks_per_query;
 };
 
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
