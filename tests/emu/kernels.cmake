@@ -9,7 +9,6 @@ foreach(name kernels mutation)
 endforeach()
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
-# The other schedules: emu.kernels.
 if(TARGET gpu-prefill)
   set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off")
   foreach(schedule eager random)
@@ -18,6 +17,12 @@ if(TARGET gpu-prefill)
       set_tests_properties(emu.gpu_${name}_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
         "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
     endforeach()
+  endforeach()
+  # Fewer random calls in each of the schedules that are left.
+  foreach(schedule lazy starve pct)
+    add_test(NAME emu.gpu_property_${schedule} COMMAND gpu-property --tiny --cases 20 --seed 3)
+    set_tests_properties(emu.gpu_property_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+      "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
   endforeach()
   # What compute-sanitizer must find in them on a card, the emulated device finds too.
   foreach(fault IN ITEMS "race=race in smla_sm90_prefill" "memory=out-of-bounds in smla_sm90_prefill"

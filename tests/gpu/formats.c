@@ -1,7 +1,8 @@
 /* sm_90 prefill over quantised caches, pages and two caches, on a card against the float64 kernel over the same keys as
  * bf16, or on the emulated device against the CPU reference.
  *
- *   gpu-formats [ID…]    only the cases whose names begin with one of these (docs/bug-reports.md has the table)
+ *   gpu-formats [ID…]    only the cases whose names begin with one of these (docs/bug-reports.md has the table);
+ *                        far: pages past 2^32 bytes
  *
  * Exit 0 all passed, 1 something failed, 2 a wrong argument, 77 there is no card. */
 #include <math.h>
@@ -398,6 +399,45 @@ static bool is_wanted(const char *name, char **wanted, int count)
     return count == 0;
 }
 
+/* Ten pages 700 MB apart: the last lie past 2^32 bytes. The same bits as with the pages side by side. */
+static void test_far_pages(struct bench *bench, const char *name, const char *format, int32_t d_qk)
+{
+    enum { PAGES = 10, TOKENS = 64 };
+    const int64_t stride = 700000000;
+    const struct problem_spec spec = {.name = name,
+                                      .d_qk = d_qk,
+                                      .s_q = 8,
+                                      .s_kv = PAGES * TOKENS,
+                                      .topk = 200,
+                                      .format = {.format = format, .page_tokens = TOKENS}};
+    struct problem problem;
+    char why[PROBLEM_WHY] = "";
+    void *far = NULL;
+    if (!problem_make(bench, &spec, &problem, why)) {
+        report(name, false, why);
+        return;
+    }
+    const size_t page_bytes = problem.kv.size_bytes / PAGES;
+    size_t size;
+    bool fine = device_alloc(bench->device, (size_t)stride * (PAGES - 1) + page_bytes, &far) &&
+                problem_run(bench, bench->prefill, &problem, NULL, why);
+    uint8_t *near_bits = problem_snapshot(bench, &problem, &size);
+    for (int page = 0; fine && page < PAGES; page++)
+        fine = device_upload(bench->device, (uint8_t *)far + page * stride,
+                             (const uint8_t *)problem.host[1] + (size_t)page * page_bytes, page_bytes);
+    problem.args.kv = far;
+    problem.args.kv_stride_page = stride;
+    fine = fine && problem_run(bench, bench->prefill, &problem, NULL, why);
+    uint8_t *far_bits = problem_snapshot(bench, &problem, &size);
+    fine = fine && near_bits && far_bits && memcmp(near_bits, far_bits, size) == 0;
+    report(name, fine, fine ? "same bits as near" : "other bits than near, or a fault");
+    free(near_bits);
+    free(far_bits);
+    if (far)
+        device_free(bench->device, far);
+    problem_free(bench, &problem);
+}
+
 int main(int argc, char **argv)
 {
     struct bench bench;
@@ -413,6 +453,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(sweeps) / sizeof(sweeps[0]); i++)
         if (is_wanted(sweeps[i].id, argv + 1, argc - 1))
             sweeps[i].test(&bench);
+    if (bench.emulated && argc == 1) { /* by name it runs: 7 GB of host memory, a minute */
+        printf("       %-38s not run: 7 GB of host memory on the emulated device\n", "far pages");
+    } else if (is_wanted("far", argv + 1, argc - 1)) {
+        test_far_pages(&bench, "far pages of v4", "v4", 512);
+        test_far_pages(&bench, "far pages of v32", "v32", 576);
+    }
     bench_close(&bench);
     printf("%d passed, %d failed\n", passed, failed);
     if (passed + failed == 0)
