@@ -1,5 +1,5 @@
 /* What smla-gen --list --json prints, what smla_query_support answers and what gen_bundle_make makes are the same, for
- * every target, operator, count of heads, d_qk and pair of presets. Usage: tools-support_list-test SMLA-GEN. */
+ * every target, operator, count of heads, d_qk and pair of presets. */
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,21 +10,7 @@
 
 #include "bundle.h"
 #include "smla/smla.h"
-
-static const char *smla_gen;
-
-static json_t *read_list(void)
-{
-    char command[4096];
-    json_error_t error;
-    assert_true(snprintf(command, sizeof(command), "'%s' --list --json", smla_gen) < (int)sizeof(command));
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    json_t *list = json_loadf(pipe, 0, &error);
-    assert_int_equal(pclose(pipe), 0);
-    assert_true(json_is_array(list));
-    return list;
-}
+#include "support_list.h"
 
 /* name: NULL for none, which null stands for. */
 static bool names(const json_t *formats, const char *name)
@@ -132,7 +118,8 @@ static void walk_formats(const json_t *list, smla_kernel_desc desc)
 static void test_all_agree(void **state)
 {
     (void)state;
-    json_t *list = read_list();
+    json_t *list = support_list_json();
+    assert_true(json_is_array(list));
     size_t count;
     const struct gen_target *targets = gen_target_table(&count);
     for (size_t i = 0; i < count; i++) {
@@ -196,12 +183,9 @@ static void test_layouts_get_what_presets_get(void **state)
     }
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_agree),
                                        cmocka_unit_test(test_layouts_get_what_presets_get)};
-    if (argc != 2)
-        return 2;
-    smla_gen = argv[1];
     return cmocka_run_group_tests_name("tools.support_list", tests, NULL, NULL);
 }
