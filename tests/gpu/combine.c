@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "merge.h"
-#include "seeded.h"
+#include "random_numbers.h"
 
 static int passed, failed;
 
@@ -128,20 +128,20 @@ static struct merge_spec draw_spec(uint32_t seed)
     static const int64_t parts[] = {0, 1, 2, 3, 7, 16};
     static const int32_t heads[] = {1, 3, 6, 16, 64};
     uint64_t state = seed;
-    return (struct merge_spec){.h_q = heads[next(&state) % 5],
-                               .s_q = 1 + (int64_t)(next(&state) % 5),
-                               .parts = parts[next(&state) % 6],
-                               .partial_float32 = next(&state) % 2,
-                               .out_float32 = next(&state) % 2,
-                               .empty = next(&state) % 2 ? 0.4 : 0,
-                               .dead_rows = next(&state) % 3 ? 0 : 0.3,
-                               .sink = next(&state) % 2,
-                               .nan_sink = next(&state) % 4 == 0,
-                               .nan_parts = next(&state) % 4 == 0,
-                               .strided = next(&state) % 2,
-                               .base_2 = next(&state) % 2,
-                               .lse_flags = next(&state) % 8,
-                               .center = (float)(next(&state) % 3) * 10,
+    return (struct merge_spec){.h_q = heads[random_bits(&state) % 5],
+                               .s_q = 1 + (int64_t)(random_bits(&state) % 5),
+                               .parts = parts[random_bits(&state) % 6],
+                               .partial_float32 = random_bits(&state) % 2,
+                               .out_float32 = random_bits(&state) % 2,
+                               .empty = random_bits(&state) % 2 ? 0.4 : 0,
+                               .dead_rows = random_bits(&state) % 3 ? 0 : 0.3,
+                               .sink = random_bits(&state) % 2,
+                               .nan_sink = random_bits(&state) % 4 == 0,
+                               .nan_parts = random_bits(&state) % 4 == 0,
+                               .strided = random_bits(&state) % 2,
+                               .base_2 = random_bits(&state) % 2,
+                               .lse_flags = random_bits(&state) % 8,
+                               .center = (float)(random_bits(&state) % 3) * 10,
                                .seed = seed};
 }
 

@@ -7,8 +7,8 @@
 
 #include "bf16.h"
 #include "compare.h"
+#include "random_numbers.h"
 #include "reference.h"
-#include "seeded.h"
 
 enum { MOST_HEADS = 128, D_V = 512, MOST_ELEMS = MOST_HEADS * D_V };
 
@@ -82,7 +82,8 @@ static void fill_row(struct merge *merge, int64_t part, int64_t token, int64_t h
     const int64_t at = part * args->partial_out_stride_part + token * args->partial_out_stride_token +
                        head * args->partial_out_stride_head;
     for (int64_t d = 0; d < D_V; d++)
-        put(merge->host[0], spec->partial_float32, at + d, empty ? garbage[(part + d) % 4] : normal(state) * magnitude);
+        put(merge->host[0], spec->partial_float32, at + d,
+            empty ? garbage[(part + d) % 4] : random_normal(state) * magnitude);
     if (spec->nan_parts && !empty && row % 7 >= 5)
         put(merge->host[0], spec->partial_float32, at + (row * 31 + part) % D_V, row % 7 == 5 ? NAN : INFINITY);
 }
@@ -93,7 +94,7 @@ static float draw_lse(const struct merge_spec *spec, int64_t part, int64_t row, 
         return (part + row) % 2 ? INFINITY : -INFINITY;
     if (spec->nan_parts && row % 7 == 3 && part == row % spec->parts)
         return NAN;
-    return spec->center + normal(state) * (spec->spread != 0 ? spec->spread : 3);
+    return spec->center + random_normal(state) * (spec->spread != 0 ? spec->spread : 3);
 }
 
 static void fill_parts(struct merge *merge, uint64_t *state)
@@ -103,9 +104,9 @@ static void fill_parts(struct merge *merge, uint64_t *state)
     float *lse = merge->host[1];
     for (int64_t row = 0; row < spec->s_q * spec->h_q; row++) {
         const int64_t token = row / spec->h_q, head = row % spec->h_q;
-        const bool dead = uniform(state) < spec->dead_rows;
+        const bool dead = random_chance(state, spec->dead_rows);
         for (int64_t part = 0; part < spec->parts; part++) {
-            const bool empty = dead || uniform(state) < spec->empty;
+            const bool empty = dead || random_chance(state, spec->empty);
             lse[part * args->partial_lse_stride_part + token * args->partial_lse_stride_token +
                 head * args->partial_lse_stride_head] = draw_lse(spec, part, row, empty, state);
             fill_row(merge, part, token, head, empty, state);
@@ -118,7 +119,7 @@ static float *make_sink(const struct merge_spec *spec, uint64_t *state)
     static const float special[] = {INFINITY, -INFINITY, 1e4f, -1e4f, 3e38f, -3e38f};
     float *sink = malloc((size_t)spec->h_q * sizeof(float));
     for (int head = 0; sink && head < spec->h_q; head++)
-        sink[head] = head % 3 == 0 && head / 3 < 6 ? special[head / 3] : spec->center + normal(state) * 3;
+        sink[head] = head % 3 == 0 && head / 3 < 6 ? special[head / 3] : spec->center + random_normal(state) * 3;
     if (sink && spec->nan_sink)
         sink[spec->h_q > 7 ? 7 : 0] = NAN;
     return sink;

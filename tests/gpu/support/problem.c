@@ -9,8 +9,8 @@
 #include "bf16.h"
 #include "compare.h"
 #include "kv_codec.h"
+#include "random_numbers.h"
 #include "reference.h"
-#include "seeded.h"
 
 enum { MOST_HEADS = 128, D_V = 512, NAN_BF16 = 0x7fff };
 
@@ -130,7 +130,7 @@ static const int32_t out_of_range[] = {INT_MIN, -123456, -1, -1, 0x7ffffff0, INT
 
 static int32_t invalid_entry(const struct problem_spec *spec, uint64_t *state)
 {
-    const uint64_t pick = next(state) % 8;
+    const uint64_t pick = random_bits(state) % 8;
     return pick < 6 ? out_of_range[pick] : (int32_t)spec->s_kv + (int32_t)(pick - 6) * 1000;
 }
 
@@ -138,13 +138,13 @@ static int32_t invalid_entry(const struct problem_spec *spec, uint64_t *state)
 static int32_t valid_entry(const struct problem_spec *spec, uint64_t *state)
 {
     if (spec->s_kv < 4)
-        return (int32_t)(next(state) % (uint64_t)spec->s_kv);
-    return (int32_t)(2 + 2 * (next(state) % (uint64_t)((spec->s_kv - 2) / 2)));
+        return (int32_t)(random_bits(state) % (uint64_t)spec->s_kv);
+    return (int32_t)(2 + 2 * (random_bits(state) % (uint64_t)((spec->s_kv - 2) / 2)));
 }
 
 static int32_t draw_entry(const struct problem_spec *spec, int64_t position, bool dead, uint64_t *state)
 {
-    if (spec->s_kv == 0 || dead || (spec->first_block_dead && position < 64) || uniform(state) < spec->invalid)
+    if (spec->s_kv == 0 || dead || (spec->first_block_dead && position < 64) || random_chance(state, spec->invalid))
         return invalid_entry(spec, state);
     return valid_entry(spec, state);
 }
@@ -160,7 +160,7 @@ static int32_t draw_length(const struct problem_spec *spec, int64_t token, uint6
         return wild[token / 4 % 3];
     if (token % 3 == 0 && edges[token / 3 % 5] <= spec->topk)
         return edges[token / 3 % 5];
-    return (int32_t)(next(state) % (uint64_t)(spec->topk + 1));
+    return (int32_t)(random_bits(state) % (uint64_t)(spec->topk + 1));
 }
 
 static int64_t effective_length(const struct problem_spec *spec, const int32_t *length)
@@ -174,7 +174,7 @@ static int64_t effective_length(const struct problem_spec *spec, const int32_t *
 static void fill_list(const struct problem_spec *spec, int32_t *list, int64_t length, uint8_t *selected,
                       uint64_t *state)
 {
-    const bool dead = uniform(state) < spec->dead_rows;
+    const bool dead = random_chance(state, spec->dead_rows);
     for (int64_t j = 0; j < spec->topk; j++) {
         if (spec->duplicates && j % 2 == 1)
             list[j] = list[j - 1];
@@ -198,7 +198,7 @@ static uint16_t *fill_rows(int64_t rows, int64_t stride, int64_t width, float ma
         bytes[i] = NAN_BF16;
     for (int64_t row = 0; row < rows; row++)
         for (int64_t d = 0; (!selected || selected[row]) && d < width; d++)
-            bytes[row * stride + d] = bf16_from_float(normal(state) * magnitude);
+            bytes[row * stride + d] = bf16_from_float(random_normal(state) * magnitude);
     return bytes;
 }
 
@@ -214,7 +214,8 @@ static uint16_t *fill_query(const struct problem_spec *spec, const smla_prefill_
         bytes[i] = NAN_BF16;
     for (int64_t row = 0; bytes && row < args->s_q * spec->h_q; row++)
         for (int64_t d = 0; d < spec->d_qk; d++)
-            bytes[row / spec->h_q * token + row % spec->h_q * head + d] = bf16_from_float(normal(state) * magnitude);
+            bytes[row / spec->h_q * token + row % spec->h_q * head + d] =
+                bf16_from_float(random_normal(state) * magnitude);
     return bytes;
 }
 
@@ -223,7 +224,7 @@ static float *make_sink(const struct problem_spec *spec, uint64_t *state)
     static const float special[] = {INFINITY, -INFINITY, 1e4f, -1e4f, 3e38f, 0.0f};
     float *sink = malloc((size_t)spec->h_q * sizeof(float));
     for (int head = 0; sink && head < spec->h_q; head++)
-        sink[head] = head % 3 == 0 && head / 3 < 6 ? special[head / 3] : normal(state) * 3;
+        sink[head] = head % 3 == 0 && head / 3 < 6 ? special[head / 3] : random_normal(state) * 3;
     if (sink && spec->nan_sink)
         sink[spec->h_q > 7 ? 7 : 0] = NAN;
     return sink;
@@ -355,7 +356,7 @@ static uint8_t *fill_cache(const struct problem *problem, bool extra, int64_t s_
             continue;
         }
         for (int64_t d = 0; d < problem->spec.d_qk; d++)
-            row[d] = bf16_from_float(ldexpf(normal(state), (int)(slot % exponents) - 5));
+            row[d] = bf16_from_float(ldexpf(random_normal(state), (int)(slot % exponents) - 5));
         if (spoiled++ == 0)
             row[17] = NAN_BF16;
         kv_write(&view, slot, row);
@@ -491,20 +492,31 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
     return true;
 }
 
+enum { BUFFERS = 11 };
+
+/* All that a problem has on the device. */
+static void list_buffers(struct problem *problem, struct guarded *buffers[BUFFERS])
+{
+    struct guarded *const all[BUFFERS] = {&problem->query,
+                                          &problem->kv,
+                                          &problem->indices,
+                                          &problem->topk_length,
+                                          &problem->attn_sink,
+                                          &problem->out,
+                                          &problem->lse,
+                                          &problem->max_logits,
+                                          &problem->extra_kv,
+                                          &problem->extra_indices,
+                                          &problem->extra_topk_length};
+    for (int i = 0; i < BUFFERS; i++)
+        buffers[i] = all[i];
+}
+
 void problem_free(struct bench *bench, struct problem *problem)
 {
-    struct guarded *const buffers[] = {&problem->query,
-                                       &problem->kv,
-                                       &problem->indices,
-                                       &problem->topk_length,
-                                       &problem->attn_sink,
-                                       &problem->out,
-                                       &problem->lse,
-                                       &problem->max_logits,
-                                       &problem->extra_kv,
-                                       &problem->extra_indices,
-                                       &problem->extra_topk_length};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+    struct guarded *buffers[BUFFERS];
+    list_buffers(problem, buffers);
+    for (int i = 0; i < BUFFERS; i++)
         if (buffers[i]->base)
             guarded_destroy(bench->device, buffers[i]);
     for (size_t i = 0; i < sizeof(problem->host) / sizeof(problem->host[0]); i++)
@@ -778,20 +790,11 @@ static void compare_token(const struct problem *problem, const struct expected *
     keep_worst(&figures->max_logits, compare_log(got, ref, bound, heads, COMPARE_PREFILL));
 }
 
-static bool check_surroundings(struct bench *bench, const struct problem *problem, char why[PROBLEM_WHY])
+static bool check_surroundings(struct bench *bench, struct problem *problem, char why[PROBLEM_WHY])
 {
-    const struct guarded *const buffers[] = {&problem->query,
-                                             &problem->kv,
-                                             &problem->indices,
-                                             &problem->topk_length,
-                                             &problem->attn_sink,
-                                             &problem->out,
-                                             &problem->lse,
-                                             &problem->max_logits,
-                                             &problem->extra_kv,
-                                             &problem->extra_indices,
-                                             &problem->extra_topk_length};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
+    struct guarded *buffers[BUFFERS];
+    list_buffers(problem, buffers);
+    for (int i = 0; i < BUFFERS; i++) {
         char text[GUARDED_WHY];
         if (buffers[i]->base && guarded_check(bench->device, buffers[i], text) != GUARDED_INTACT) {
             snprintf(why, PROBLEM_WHY, "%s", text);
