@@ -1,8 +1,11 @@
 /* sm_90 prefill over quantised caches, pages and two caches, on a card against the float64 kernel over the same keys as
  * bf16, or on the emulated device against the CPU reference.
  *
- *   gpu-formats [ID…]    only the cases whose names begin with one of these (docs/bug-reports.md has the table);
- *                        far: pages past 2^32 bytes
+ *   gpu-formats [-q QUERIES] [ID…]
+ *
+ *   -q    at most so many queries, for checkers that take their time
+ *   ID    only the cases whose names begin with one of these (docs/bug-reports.md has the table);
+ *         far: pages past 2^32 bytes
  *
  * Exit 0 all passed, 1 something failed, 2 a wrong argument, 77 there is no card. */
 #include <math.h>
@@ -11,10 +14,12 @@
 #include <string.h>
 
 #include "bf16.h"
+#include "cli.h"
 #include "layouts.h"
 #include "problem.h"
 
 static int passed, failed;
+static int64_t most_queries = INT32_MAX;
 
 #define USUAL .s_q = 30, .s_kv = 1500, .topk = 640, .invalid = 0.1, .sink = true, .lengths = LENGTHS_WILD
 #define EXTRA .has_extra = true, .extra_s_kv = 700, .extra_topk = 200
@@ -129,8 +134,11 @@ static void report(const char *name, bool fine, const char *text)
 }
 
 /* Right, and the same bits again. */
-static void test_values(struct bench *bench, const struct problem_spec *spec)
+static void test_values(struct bench *bench, const struct problem_spec *row)
 {
+    struct problem_spec cut = *row;
+    const struct problem_spec *const spec = &cut;
+    cut.s_q = cut.s_q < most_queries ? cut.s_q : most_queries;
     struct problem problem;
     char why[PROBLEM_WHY], again_why[PROBLEM_WHY];
     if (!problem_make(bench, spec, &problem, why)) {
@@ -440,6 +448,13 @@ static void test_far_pages(struct bench *bench, const char *name, const char *fo
 
 int main(int argc, char **argv)
 {
+    cli_start("gpu-formats", argc, argv);
+    if (argc > 1 && strcmp(argv[1], "-q") == 0) {
+        if (argc < 3 || !cli_int(argv[2], 1, INT32_MAX, &most_queries))
+            return cli_fail(CLI_USAGE, "-q needs a number of queries");
+        argc -= 2;
+        argv += 2;
+    }
     struct bench bench;
     char why[PROBLEM_WHY];
     const int opened = bench_open(&bench, why);
