@@ -333,12 +333,12 @@ SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int6
  * Checked kernels (SMLA_KERNEL_CHECKED). By contract an entry that is not valid is ignored and a length is clamped,
  * which hides a bug in what made them. A checked kernel's call, before it launches the kernel as ever,
  *  - asks the driver for the allocation of each tensor, and refuses one whose first to last byte does not lie in it, or
- *    that the kernel's device cannot access. What the driver does not know (memory of malloc where the device reads
- * that too) and memory of the virtual memory API, where neighbours may be joined, is not refused; nor is a tensor that
- *    leaves its part of a larger allocation, such as one block of a framework's pool;
+ *    that the kernel's device cannot access. What the driver does not know (memory of malloc where the device reads it)
+ *    and memory of the virtual memory API, where neighbours may be joined, is not refused; nor is a tensor that leaves
+ *    its part of a larger allocation, such as one block of a framework's pool;
  *  - runs a small kernel over the lists, both caches', and refuses the first place, by query token and then by slot (in
  *    each token the first cache before the second, a length before its list), that is an entry below the length which
- * is neither valid nor -1 (the marker of an entry that is not there), or a length outside [0, topk];
+ *    is neither valid nor -1 (the marker of an entry that is not there), or a length outside [0, topk];
  *  - waits for `stream`, and so for what was enqueued there before, to know the answer.
  * The refusal is INVALID_ARGUMENT and names the place: "indices[row 17][slot 43] is 70000: neither -1 nor below s_kv
  * 65536". The kernel is not launched then and outputs are untouched; the workspace is written. What the same stream is
