@@ -65,10 +65,12 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
     gen_text_add(text, "\nlaunches a call: %d\n", plan->launches);
     for (int32_t i = 0; i < plan->variant_count; i++) {
         const struct gen_variant *variant = &plan->variants[i];
-        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d block%s a query%s%s\n",
+        gen_text_add(text, "variant %s: entry %s, %d threads, %d bytes of shared memory, %d block%s a query",
                      variant->name, variant->entry, variant->threads, variant->shared_bytes, variant->blocks_per_query,
-                     variant->blocks_per_query == 1 ? "" : "s", variant->reason ? "; " : "",
-                     variant->reason ? variant->reason : "");
+                     variant->blocks_per_query == 1 ? "" : "s");
+        if (variant->blocks_per_sm > 0)
+            gen_text_add(text, ", at most %d a multiprocessor", variant->blocks_per_sm);
+        gen_text_add(text, "%s%s\n", variant->reason ? "; " : "", variant->reason ? variant->reason : "");
     }
     gen_text_add(text, "alignment: %s and out at %d bytes, their strides multiples of %d elements\n",
                  spec->kv.name ? "query, kv" : "partial_out", plan->pointer_alignment_bytes,

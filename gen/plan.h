@@ -46,7 +46,9 @@ struct gen_variant {
     int32_t threads;
     int32_t shared_bytes; /* dynamic */
     int32_t blocks_per_query;
-    const char *reason; /* why it is there beside the kernel's own; NULL: it is the kernel */
+    int32_t blocks_per_sm; /* persistent: no more blocks than so many a multiprocessor are launched, which share the
+                              work among them; 0: each block has its one query */
+    const char *reason;    /* why it is there beside the kernel's own; NULL: it is the kernel */
 };
 
 struct gen_plan {

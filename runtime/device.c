@@ -18,6 +18,7 @@ static smla_status read_attributes(struct rt_device *device)
         {RT_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &device->max_shared_bytes,
          "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"},
         {RT_CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, &device->max_grid_y, "MAX_GRID_DIM_Y"},
+        {RT_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &device->sm_count, "MULTIPROCESSOR_COUNT"},
     };
 
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {

@@ -17,6 +17,7 @@ struct rt_device {
     int max_threads;      /* a block */
     int max_shared_bytes; /* a block, with opt-in */
     int max_grid_y;
+    int sm_count;
     bool pushed;
     char name[96];
 };

@@ -336,12 +336,13 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
 
 static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_prefill_params *params, void *stream)
 {
+    const int64_t blocks = params->s_q * kernel->blocks_per_query;
     const struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .name = kernel->name,
         .threads = kernel->threads,
         .shared_bytes = kernel->shared_bytes,
-        .grid_x = (unsigned int)(params->s_q * kernel->blocks_per_query),
+        .grid_x = (unsigned int)(blocks < kernel->most_blocks ? blocks : kernel->most_blocks),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };

@@ -50,6 +50,7 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
         if (strcmp(harness->module->kernels[i].name, variant->entry) == 0)
             harness->kernel = &harness->module->kernels[i];
     harness->blocks_per_query = variant->blocks_per_query;
+    harness->blocks_per_sm = variant->blocks_per_sm;
     gen_bundle_free(&bundle);
 }
 
@@ -241,6 +242,15 @@ static bool is_right(const struct harness *harness, const struct harness_call *c
     return right;
 }
 
+/* Few multiprocessors, so that blocks of a persistent kernel do several queries. */
+enum { SM_COUNT = 2 };
+
+static uint32_t grid_blocks(const struct harness *harness, int64_t s_q)
+{
+    const int64_t blocks = s_q * harness->blocks_per_query, most = (int64_t)SM_COUNT * harness->blocks_per_sm;
+    return (uint32_t)(most > 0 && most < blocks ? most : blocks);
+}
+
 enum emu_result harness_run(const struct harness *harness, const struct harness_call *call,
                             const struct emu_options *options, struct emu_report *report, bool *wrong)
 {
@@ -249,11 +259,10 @@ enum emu_result harness_run(const struct harness *harness, const struct harness_
     const struct smla_prefill_params params = make_params(memory, call, reference ? 4 : 2);
     struct emu_launch launch = {.kernel = harness->kernel,
                                 .params = (const uint8_t *)&params,
-                                .grid = {(uint32_t)(call->s_q * (reference ? 1 : harness->blocks_per_query)),
-                                         reference ? (uint32_t)call->h_q : 1, 1},
+                                .grid = {grid_blocks(harness, call->s_q), reference ? (uint32_t)call->h_q : 1, 1},
                                 .block = {harness->support.threads, 1, 1},
                                 .shared_bytes = harness->support.shared_bytes,
-                                .sm_count = 132};
+                                .sm_count = SM_COUNT};
     const enum emu_result result = emu_run(&launch, options, memory, report);
     *wrong = !is_right(harness, call, &params);
     emu_memory_destroy(memory);

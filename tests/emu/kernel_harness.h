@@ -28,6 +28,7 @@ struct harness {
     uint32_t op;
     int32_t h_q, d_qk;
     int32_t blocks_per_query;
+    int32_t blocks_per_sm;
 };
 
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */

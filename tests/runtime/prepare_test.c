@@ -46,7 +46,8 @@ static const char expected_device[] = "cuCtxGetCurrent()\n"
                                       "cuDeviceGetAttribute(76, 0)\n"
                                       "cuDeviceGetAttribute(1, 0)\n"
                                       "cuDeviceGetAttribute(97, 0)\n"
-                                      "cuDeviceGetAttribute(6, 0)\n";
+                                      "cuDeviceGetAttribute(6, 0)\n"
+                                      "cuDeviceGetAttribute(16, 0)\n";
 
 /* %u: the dynamic shared memory of the plan. Two variants. */
 static const char expected_load[] = "cuLibraryLoadData(ELF, 0, 0)\n"
@@ -165,7 +166,7 @@ static void every_driver_call_may_fail(void **state)
         smla_context_destroy(context);
         assert_int_equal(world->driver->live_libraries, 0);
     }
-    assert_int_equal(failures, 26 + 9 + 1 + 2 * 5);
+    assert_int_equal(failures, 26 + 10 + 1 + 2 * 5);
 }
 
 static void every_nvrtc_call_may_fail(void **state)

@@ -48,6 +48,7 @@ static void reset(void)
         .max_threads = 1024,
         .max_shared_bytes = 232448,
         .max_grid_y = 65535,
+        .sm_count = 132,
         .function_max_threads = 1024,
         .param_count = 1,
         .check_result = UINT64_MAX,
@@ -162,6 +163,9 @@ static rt_cu_result device_get_attribute(int *value, int attribute, rt_cu_device
         return 0;
     case RT_CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
         *value = state.max_grid_y;
+        return 0;
+    case RT_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = state.sm_count;
         return 0;
     default:
         return RT_CUDA_ERROR_INVALID_VALUE;

@@ -29,6 +29,7 @@ struct stub_driver {
     int max_threads;
     int max_shared_bytes;
     int max_grid_y;
+    int sm_count;
     int function_max_threads;
     size_t param_offset;
     size_t param_bytes;

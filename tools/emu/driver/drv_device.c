@@ -25,7 +25,6 @@ static const struct {
     {13, 1000000},               /* CLOCK_RATE, kHz: virtual time has one warp instruction a nanosecond */
     {14, 512},                   /* TEXTURE_ALIGNMENT */
     {15, 1},                     /* GPU_OVERLAP */
-    {16, DRV_SM_COUNT},          /* MULTIPROCESSOR_COUNT */
     {19, 1},                     /* CAN_MAP_HOST_MEMORY */
     {31, 1},                     /* CONCURRENT_KERNELS */
     {36, 1000000},               /* MEMORY_CLOCK_RATE */
@@ -58,7 +57,7 @@ static const struct {
     {134, -1},                   /* HOST_NUMA_ID */
 };
 
-enum { ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_LAST = 147 };
+enum { ATTRIBUTE_SM_COUNT = 16, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_LAST = 147 };
 
 size_t drv_total_memory(void)
 {
@@ -118,6 +117,8 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
 
 static int find_attribute(int attribute)
 {
+    if (attribute == ATTRIBUTE_SM_COUNT)
+        return drv.settings.sm_count;
     if (attribute == ATTRIBUTE_MAJOR)
         return drv.settings.sm / 10;
     if (attribute == ATTRIBUTE_MINOR)

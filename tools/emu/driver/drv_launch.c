@@ -246,8 +246,10 @@ static void log_finding(void)
 
 static void fill_launch(struct emu_launch *launch, const struct drv_kernel_op *op)
 {
-    *launch = (struct emu_launch){
-        .kernel = op->function->code, .params = op->params, .shared_bytes = op->shared_bytes, .sm_count = DRV_SM_COUNT};
+    *launch = (struct emu_launch){.kernel = op->function->code,
+                                  .params = op->params,
+                                  .shared_bytes = op->shared_bytes,
+                                  .sm_count = drv.settings.sm_count};
     for (int axis = 0; axis < 3; axis++) {
         launch->grid[axis] = op->grid[axis];
         launch->block[axis] = op->block[axis];

@@ -53,7 +53,7 @@ int cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *threads, cu_functi
             continue;
         best = blocks * size;
         *threads = size;
-        *grid = blocks * DRV_SM_COUNT;
+        *grid = blocks * drv.settings.sm_count;
     }
     return DRV_CUDA_SUCCESS;
 }
@@ -113,6 +113,6 @@ int cuOccupancyMaxActiveClusters(int *clusters, cu_function handle, const struct
     cluster_of(function, config, &blocks);
     DRV_CHECK(threads > 0, CUDA_ERROR_INVALID_VALUE);
     DRV_CHECK(blocks > 0 && blocks <= EMU_MAX_CLUSTER, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    *clusters = blocks_per_sm(function, threads, config->shared_bytes) * DRV_SM_COUNT / (int)blocks;
+    *clusters = blocks_per_sm(function, threads, config->shared_bytes) * drv.settings.sm_count / (int)blocks;
     return DRV_CUDA_SUCCESS;
 }

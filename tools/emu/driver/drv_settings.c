@@ -39,6 +39,21 @@ static int read_sm(struct drv_settings *settings)
     return drv_log(DRV_CUDA_ERROR_NOT_SUPPORTED, "SMLA_EMU_SM '%s': the emulated device is sm_90", value);
 }
 
+static int read_sm_count(struct drv_settings *settings)
+{
+    const char *value = read_variable("SMLA_EMU_SM_COUNT");
+    char *end;
+    settings->sm_count = DRV_SM_COUNT;
+    if (value == NULL)
+        return DRV_CUDA_SUCCESS;
+    const long count = strtol(value, &end, 10);
+    settings->sm_count = (int)count;
+    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && count >= 1 && count <= DRV_SM_COUNT)
+        return DRV_CUDA_SUCCESS;
+    return drv_log(DRV_CUDA_ERROR_INVALID_VALUE, "SMLA_EMU_SM_COUNT '%s' is no number from 1 to %d", value,
+                   DRV_SM_COUNT);
+}
+
 static int read_schedule(struct drv_settings *settings)
 {
     const char *value = read_variable("SMLA_EMU_SCHEDULE");
@@ -147,6 +162,7 @@ int drv_settings_read(struct drv_settings *settings)
     settings->options.max_findings = 20;
     settings->eager_loading = loading != NULL && strcmp(loading, "EAGER") == 0;
     DRV_TRY(read_sm(settings));
+    DRV_TRY(read_sm_count(settings));
     DRV_TRY(read_schedule(settings));
     DRV_TRY(read_seed(settings));
     DRV_TRY(read_checks(settings));

@@ -178,6 +178,7 @@ struct drv_logs {
 
 struct drv_settings {
     int sm;
+    int sm_count;
     struct emu_options options;
     char report[4096]; /* path; "": none */
     bool eager_loading;
