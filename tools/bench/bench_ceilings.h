@@ -1,0 +1,42 @@
+/* Ceilings: how fast this device multiplies, gathers, and does both at once, by kernels that do nothing else. */
+#ifndef SMLA_TOOLS_BENCH_CEILINGS_H
+#define SMLA_TOOLS_BENCH_CEILINGS_H
+
+#include "bench_inputs.h"
+#include "bench_measure.h"
+
+enum { BENCH_MAX_POOLS = 64 };
+
+/* What was measured with a pool of so many rows of 1 KiB; 0: not. Medians. */
+struct bench_pool_ceiling {
+    int64_t rows;
+    double gather_tbs;
+    double both_tflops;
+};
+
+struct bench_ceilings {
+    char not_run[BENCH_WHY]; /* "" when they were measured */
+    double matrix_tflops;
+    struct bench_pool_ceiling pools[BENCH_MAX_POOLS];
+    size_t pool_count;
+    void *module; /* of the kernels */
+    void *matrix, *gather, *both;
+};
+
+/* Compiles and loads the kernels and measures the matrix alone. A sentence in not_run when that cannot be. */
+void bench_ceilings_open(const struct bench_options *options, struct bench_random_memory *memory,
+                         struct bench_measure *measure, struct bench_ceilings *out);
+void bench_ceilings_close(struct device *device, struct bench_ceilings *ceilings);
+
+/* Measures for a pool of pool_bytes, unless that has been done. NULL when ceilings are not measured. */
+const struct bench_pool_ceiling *bench_ceilings_of_pool(const struct bench_options *options,
+                                                        struct bench_random_memory *memory,
+                                                        struct bench_measure *measure, int64_t pool_bytes,
+                                                        struct bench_ceilings *ceilings);
+
+/* What an NVIDIA H200 gave before (docs/tools.md says where); 0: not known for that pool. */
+extern const double bench_known_matrix_tflops;
+double bench_known_gather_tbs(int64_t rows);
+double bench_known_both_tflops(int64_t rows);
+
+#endif
