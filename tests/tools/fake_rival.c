@@ -1,5 +1,5 @@
-/* A rival for tests of smla-bench: smla itself, found in the process's libsmla. FAKE_RIVAL=zeros writes zeros instead,
- * refuse knows no shape, fail fails. */
+/* A rival for tests of smla-bench: smla itself, from a libsmla of its own. FAKE_RIVAL=zeros writes zeros instead,
+ * nothing writes nothing, refuse knows no shape, fail fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +44,8 @@ EXPORT int smla_rival_prefill(const smla_kernel_desc *desc, const smla_prefill_a
         return fail("not on a Tuesday", 1, why, why_size);
     if (wanted != NULL && strcmp(wanted, "fail") == 0)
         return fail("broken", 2, why, why_size);
+    if (wanted != NULL && strcmp(wanted, "nothing") == 0)
+        return 0;
     if (wanted != NULL && strcmp(wanted, "zeros") == 0)
         return write_zeros(desc, args, why, why_size);
     if (kernel == NULL &&

@@ -11,7 +11,6 @@
 #include "kv_codec.h"
 
 enum {
-    RANDOM_BYTES = 64 << 20,
     CACHE_TOKENS = 4096, /* of a quantised cache that are written; the others repeat them */
     ALIGNMENT = 1024,
     D_V = 512,
@@ -27,12 +26,13 @@ static int fault(const struct device *device)
 
 int bench_random_memory_make(struct device *device, struct bench_random_memory *out)
 {
-    *out = (struct bench_random_memory){.device = device, .state = 1, .host = malloc(RANDOM_BYTES)};
+    *out = (struct bench_random_memory){.device = device, .state = 1, .host = malloc(BENCH_RANDOM_BYTES)};
     if (out->host == NULL)
         return cli_fail(CLI_CHECK_FAILED, "out of memory");
-    bench_random_bf16(&out->state, out->host, RANDOM_BYTES / sizeof *out->host);
+    bench_random_bf16(&out->state, out->host, BENCH_RANDOM_BYTES / sizeof *out->host);
     if (device_attribute(device, DEVICE_ATTRIBUTE_L2_BYTES, &out->l2_bytes) &&
-        device_alloc(device, RANDOM_BYTES, &out->memory) && device_upload(device, out->memory, out->host, RANDOM_BYTES))
+        device_alloc(device, BENCH_RANDOM_BYTES, &out->memory) &&
+        device_upload(device, out->memory, out->host, BENCH_RANDOM_BYTES))
         return CLI_FINE;
     bench_random_memory_free(out);
     return fault(device);
@@ -59,8 +59,8 @@ static bool repeat(struct device *device, uint8_t *to, size_t filled, size_t siz
 
 bool bench_random_memory_copy(const struct bench_random_memory *memory, size_t offset, void *to, size_t size_bytes)
 {
-    offset = offset % (RANDOM_BYTES / 2) & ~(size_t)(ALIGNMENT - 1);
-    const size_t first = size_bytes < RANDOM_BYTES - offset ? size_bytes : RANDOM_BYTES - offset;
+    offset = offset % (BENCH_RANDOM_BYTES / 2) & ~(size_t)(ALIGNMENT - 1);
+    const size_t first = size_bytes < BENCH_RANDOM_BYTES - offset ? size_bytes : BENCH_RANDOM_BYTES - offset;
     return device_copy(memory->device, to, (const uint8_t *)memory->memory + offset, first) &&
            repeat(memory->device, to, first, size_bytes);
 }

@@ -4,6 +4,8 @@
 
 #include "bench.h"
 
+enum { BENCH_RANDOM_BYTES = 64 << 20 };
+
 /* Random bytes on the device that inputs are copied from: one for all shapes. */
 struct bench_random_memory {
     struct device *device;

@@ -10,6 +10,12 @@ enum { D_V = 512 };
 
 static const double farthest = 0.08; /* from a known value, before that is said */
 
+size_t bench_row_rotated_bytes(const struct bench_row *row)
+{
+    const size_t launches = (size_t)row->launches;
+    return row->copy_bytes * (launches < row->copies ? launches : row->copies);
+}
+
 double bench_row_tflops(const struct bench_row *row, double us)
 {
     return us == 0 ? 0 : 2 * row->keys * row->shape.h_q * (row->shape.d_qk + D_V) / us / 1e6;
@@ -121,7 +127,8 @@ static void print_row(const struct bench_report *report, const struct bench_row 
         printf(": not run: %s\n", row->not_run);
         return;
     }
-    printf(" (%s; %lld launches a replay, %zu copies)\n", row->variant, (long long)row->launches, row->copies);
+    printf(" (%s; %lld launches a replay, over %.0f MB of query, lists and out)\n", row->variant,
+           (long long)row->launches, (double)bench_row_rotated_bytes(row) / 1e6);
     for (size_t i = 0; i < row->subject_count; i++)
         print_subject(report, row, &row->subjects[i]);
 }
@@ -208,9 +215,10 @@ static json_t *row_json(const struct bench_report *report, const struct bench_ro
     json_t *rivals = json_array();
     for (size_t i = 1; i < row->subject_count; i++)
         json_array_append_new(rivals, subject_json(report, row, &row->subjects[i]));
-    return json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:I, s:o, s:o}", "shape", shape, "variant", row->variant, "keys",
-                     row->keys, "token_bytes", (json_int_t)row->token_bytes, "launches", (json_int_t)row->launches,
-                     "copies", (json_int_t)row->copies, "copy_bytes", (json_int_t)row->copy_bytes, "smla",
+    return json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "shape", shape, "variant", row->variant,
+                     "keys", row->keys, "token_bytes", (json_int_t)row->token_bytes, "launches",
+                     (json_int_t)row->launches, "copies", (json_int_t)row->copies, "copy_bytes",
+                     (json_int_t)row->copy_bytes, "rotated_bytes", (json_int_t)bench_row_rotated_bytes(row), "smla",
                      subject_json(report, row, &row->subjects[0]), "rivals", rivals);
 }
 

@@ -32,6 +32,9 @@ struct bench_report {
     const struct bench_ceilings *ceilings;
 };
 
+/* Bytes of query, lists and out that the launches of a replay use, one after the other. */
+size_t bench_row_rotated_bytes(const struct bench_row *row);
+
 /* What a row's work comes to at a time. */
 double bench_row_tflops(const struct bench_row *row, double us);
 double bench_row_tbs(const struct bench_row *row, double us);

@@ -210,6 +210,11 @@ const char *device_why(const struct device *device)
     return device->why;
 }
 
+bool device_is_emulated(const struct device *device)
+{
+    return dlsym(device->library, "smla_emu_version") != NULL;
+}
+
 bool device_attribute(struct device *device, int attribute, int *out)
 {
     return CALL(device, get_attribute, out, attribute, device->ordinal);

@@ -26,6 +26,9 @@ const char *device_name(const struct device *device);
 /* Compute capability: 90 for 9.0. */
 int32_t device_capability(const struct device *device);
 
+/* Whether it is the emulated device (docs/emulator.md), which has no speed. */
+bool device_is_emulated(const struct device *device);
+
 /* One of the driver's attributes. */
 enum { DEVICE_ATTRIBUTE_SM_COUNT = 16, DEVICE_ATTRIBUTE_L2_BYTES = 38 }; /* CU_DEVICE_ATTRIBUTE_… */
 bool device_attribute(struct device *device, int attribute, int *out);
