@@ -1,9 +1,9 @@
 #include "bench_ceilings.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "bench_compile.h"
+#include "cli.h"
 
 /* As in bench_ceilings.cu. */
 enum {
@@ -113,45 +113,50 @@ static bool load(struct device *device, const struct bench_images *images, struc
            load_functions(device, out);
 }
 
-static void not_run(struct bench_ceilings *ceilings, const char *why)
+static int not_run(struct bench_ceilings *ceilings, int code, const char *why)
 {
     snprintf(ceilings->not_run, sizeof ceilings->not_run, "%s", why);
+    return code;
 }
 
-static bool can_run(const struct bench_options *options, const struct device *device, struct bench_ceilings *out)
+static int fault(const struct device *device, struct bench_ceilings *ceilings)
+{
+    return not_run(ceilings, CLI_DEVICE_FAULT, device_why(device));
+}
+
+static int can_run(const struct bench_options *options, const struct device *device, struct bench_ceilings *out)
 {
     if (options->no_ceilings)
-        not_run(out, "--no-ceilings");
-    else if (device_capability(device) != 90)
-        not_run(out, "their kernels are for sm_90");
-    else if (device_is_emulated(device) && options->ceiling_turns == 0)
-        not_run(out, "the emulated device has no speed; --ceiling-turns N runs them all the same");
-    return out->not_run[0] == 0;
+        return not_run(out, CLI_UNAVAILABLE, "--no-ceilings");
+    if (device_capability(device) != 90)
+        return not_run(out, CLI_UNAVAILABLE, "their kernels are for sm_90");
+    if (device_is_emulated(device) && options->ceiling_turns == 0)
+        return not_run(out, CLI_UNAVAILABLE,
+                       "the emulated device has no speed; --ceiling-turns N runs them all the same");
+    return CLI_FINE;
 }
 
-void bench_ceilings_open(const struct bench_options *options, struct bench_random_memory *memory,
-                         struct bench_measure *measure, struct bench_ceilings *out)
+int bench_ceilings_open(const struct bench_options *options, struct bench_random_memory *memory,
+                        struct bench_measure *measure, struct bench_ceilings *out)
 {
     struct device *device = measure->device;
     struct bench_images images;
     double turns;
     int version = 0;
     *out = (struct bench_ceilings){0};
-    if (!can_run(options, device, out))
-        return;
-    if (!device_driver_version(device, &version)) {
-        not_run(out, device_why(device));
-        return;
-    }
+    if (can_run(options, device, out) != CLI_FINE)
+        return CLI_UNAVAILABLE;
+    if (!device_driver_version(device, &version))
+        return fault(device, out);
     if (!bench_compile(options, "bench_ceilings.cu", version / 1000, &images, out->not_run))
-        return;
+        return CLI_UNAVAILABLE;
     const bool loaded = load(device, &images, out);
-    struct ceiling_run run = matrix_run(out->matrix, memory->memory, BENCH_RANDOM_BYTES / ROW_BYTES, turns_of(options));
-    if (loaded && time_turns(measure, &run, &turns))
-        out->matrix_tflops = turns * turn_flops / 1e12;
-    else
-        not_run(out, device_why(device));
     bench_images_free(&images);
+    struct ceiling_run run = matrix_run(out->matrix, memory->memory, BENCH_RANDOM_BYTES / ROW_BYTES, turns_of(options));
+    if (!loaded || !time_turns(measure, &run, &turns))
+        return fault(device, out);
+    out->matrix_tflops = turns * turn_flops / 1e12;
+    return CLI_FINE;
 }
 
 void bench_ceilings_close(struct device *device, struct bench_ceilings *ceilings)
@@ -181,25 +186,22 @@ static bool measure_pool(const struct bench_options *options, struct bench_rando
     return device_free(device, pool) && ok;
 }
 
-const struct bench_pool_ceiling *bench_ceilings_of_pool(const struct bench_options *options,
-                                                        struct bench_random_memory *memory,
-                                                        struct bench_measure *measure, int64_t pool_bytes,
-                                                        struct bench_ceilings *ceilings)
+int bench_ceilings_of_pool(const struct bench_options *options, struct bench_random_memory *memory,
+                           struct bench_measure *measure, int64_t pool_bytes, struct bench_ceilings *ceilings,
+                           struct bench_pool_ceiling *out)
 {
+    struct bench_pool_ceiling *pool = ceilings->pools, *const end = pool + ceilings->pool_count;
     const int64_t rows = (pool_bytes + ROW_BYTES - 1) / ROW_BYTES;
-    if (ceilings->not_run[0] != 0)
-        return NULL;
-    for (size_t i = 0; i < ceilings->pool_count; i++)
-        if (ceilings->pools[i].rows == rows)
-            return &ceilings->pools[i];
-    if (ceilings->pool_count == BENCH_MAX_POOLS)
-        return NULL;
-    struct bench_pool_ceiling *pool = &ceilings->pools[ceilings->pool_count];
-    *pool = (struct bench_pool_ceiling){.rows = rows};
-    if (!measure_pool(options, memory, measure, ceilings, pool)) {
-        not_run(ceilings, device_why(memory->device));
-        return NULL;
+    while (pool < end && pool->rows != rows)
+        pool++;
+    if (pool == ceilings->pools + BENCH_MAX_POOLS)
+        return CLI_FINE; /* as if it had not been measured */
+    if (pool == end) {
+        pool->rows = rows;
+        if (!measure_pool(options, memory, measure, ceilings, pool))
+            return fault(memory->device, ceilings);
+        ceilings->pool_count++;
     }
-    ceilings->pool_count++;
-    return pool;
+    *out = *pool;
+    return CLI_FINE;
 }

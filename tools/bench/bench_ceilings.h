@@ -23,16 +23,16 @@ struct bench_ceilings {
     void *matrix, *gather, *both;
 };
 
-/* Compiles and loads the kernels and measures the matrix alone. A sentence in not_run when that cannot be. */
-void bench_ceilings_open(const struct bench_options *options, struct bench_random_memory *memory,
-                         struct bench_measure *measure, struct bench_ceilings *out);
+/* Compiles and loads the kernels and measures the matrix alone. Returns CLI_FINE; CLI_UNAVAILABLE or CLI_DEVICE_FAULT
+ * with a sentence in not_run. */
+int bench_ceilings_open(const struct bench_options *options, struct bench_random_memory *memory,
+                        struct bench_measure *measure, struct bench_ceilings *out);
 void bench_ceilings_close(struct device *device, struct bench_ceilings *ceilings);
 
-/* Measures for a pool of pool_bytes, unless that has been done. NULL when ceilings are not measured. */
-const struct bench_pool_ceiling *bench_ceilings_of_pool(const struct bench_options *options,
-                                                        struct bench_random_memory *memory,
-                                                        struct bench_measure *measure, int64_t pool_bytes,
-                                                        struct bench_ceilings *ceilings);
+/* Measures for a pool of pool_bytes, unless that has been done. Returns as bench_ceilings_open. */
+int bench_ceilings_of_pool(const struct bench_options *options, struct bench_random_memory *memory,
+                           struct bench_measure *measure, int64_t pool_bytes, struct bench_ceilings *ceilings,
+                           struct bench_pool_ceiling *out);
 
 /* What an NVIDIA H200 gave before (docs/tools.md says where); 0: not known for that pool. */
 extern const double bench_known_matrix_tflops;

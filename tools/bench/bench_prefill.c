@@ -131,7 +131,7 @@ static int prepare(struct prefill *bench, struct running *running, struct bench_
                                        .h_q = row->shape.h_q,
                                        .d_qk = row->shape.d_qk,
                                        .d_v = 512,
-                                       .kv_format = row->shape.kv_format == NULL ? "bf16" : row->shape.kv_format,
+                                       .kv_format = row->shape.kv_format[0] == 0 ? "bf16" : row->shape.kv_format,
                                        .target = bench->options->shapes.sm};
     if (smla_query_support(bench->context, &running->desc, &support) != SMLA_OK)
         return not_run_smla(row);
@@ -141,15 +141,6 @@ static int prepare(struct prefill *bench, struct running *running, struct bench_
     snprintf(bench->report.target, sizeof bench->report.target, "%s", support.target);
     running->desc.target = bench->report.target;
     return smla_prepare(bench->context, &running->desc, &running->kernel) == SMLA_OK ? CLI_FINE : not_run_smla(row);
-}
-
-static int measure_ceilings(struct prefill *bench, struct bench_row *row)
-{
-    const struct bench_pool_ceiling *ceiling = bench_ceilings_of_pool(
-        bench->options, &bench->memory, &bench->measure, row->shape.s_kv * row->token_bytes, &bench->ceilings);
-    if (ceiling != NULL)
-        row->ceiling = *ceiling;
-    return CLI_FINE;
 }
 
 static int run_row(struct prefill *bench, struct bench_row *row)
@@ -172,8 +163,6 @@ static int run_row(struct prefill *bench, struct bench_row *row)
         row->copy_bytes = running.inputs.copy_bytes;
         code = measure_shape(bench, &running, row);
     }
-    if (code == CLI_FINE)
-        code = measure_ceilings(bench, row);
     smla_kernel_destroy(running.kernel);
     bench_inputs_free(&running.inputs);
     return code;
@@ -262,14 +251,31 @@ static int run_rows(struct prefill *bench)
     return ran == 0 ? cli_worse(worst, CLI_UNAVAILABLE) : worst;
 }
 
+/* Last, so that a fault in them costs no row. */
+static int measure_ceilings(struct prefill *bench)
+{
+    struct bench_ceilings *ceilings = &bench->ceilings;
+    int code = bench_ceilings_open(bench->options, &bench->memory, &bench->measure, ceilings);
+    for (size_t i = 0; i < bench->report.row_count && code == CLI_FINE; i++) {
+        struct bench_row *row = &bench->report.rows[i];
+        if (row->not_run[0] == 0)
+            code = bench_ceilings_of_pool(bench->options, &bench->memory, &bench->measure,
+                                          row->shape.s_kv * row->token_bytes, ceilings, &row->ceiling);
+    }
+    return code == CLI_UNAVAILABLE ? CLI_FINE : code;
+}
+
 int bench_prefill(const struct bench_options *options)
 {
     struct prefill bench = {.options = options};
     int code = open_all(&bench);
     if (code == CLI_FINE) {
         describe(&bench);
-        bench_ceilings_open(options, &bench.memory, &bench.measure, &bench.ceilings);
         code = run_rows(&bench);
+        if (code != CLI_DEVICE_FAULT)
+            code = cli_worse(code, measure_ceilings(&bench));
+        else
+            snprintf(bench.ceilings.not_run, sizeof bench.ceilings.not_run, "something else failed on the device");
         if (options->json)
             code = cli_worse(code, bench_report_print_json(&bench.report));
         else

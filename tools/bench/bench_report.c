@@ -36,7 +36,7 @@ static bool is_off(const struct bench_report *report, double value, double known
 static bool bounded_by_both(const struct bench_row *row)
 {
     return row->ceiling.both_tflops > 0 && row->shape.h_q == 64 && row->shape.d_qk == 512 &&
-           row->shape.kv_format == NULL;
+           row->shape.kv_format[0] == 0;
 }
 
 static double share(double value, double ceiling)

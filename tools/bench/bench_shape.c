@@ -32,19 +32,24 @@ static int set_lengths(struct bench_shape *shape, const char *key, const char *v
     return wrong(where, key, value, "pair LOW:HIGH with 0 <= LOW <= HIGH and HIGH > 0");
 }
 
-static int set_indices(struct bench_shape *shape, const char *value)
+/* Keeps a string that an array has room for. */
+static int set_text(char *out, size_t size, const char *key, const char *value, const char *where)
+{
+    return (size_t)snprintf(out, size, "%s", value) < size ? CLI_FINE : wrong(where, key, value, "name that short");
+}
+
+static int set_indices(struct bench_shape *shape, const char *key, const char *value, const char *where)
 {
     static const char *const names[] = {
         [BENCH_INDICES_UNIFORM] = "uniform", [BENCH_INDICES_DRIFT] = "drift", [BENCH_INDICES_WINDOW] = "window"};
-    shape->indices_file = NULL;
+    shape->indices_file[0] = 0;
     for (int i = 0; i < BENCH_INDICES_FILE; i++) {
         shape->indices = (enum bench_indices)i;
         if (strcmp(value, names[i]) == 0)
             return CLI_FINE;
     }
     shape->indices = BENCH_INDICES_FILE;
-    shape->indices_file = value;
-    return CLI_FINE;
+    return set_text(shape->indices_file, sizeof shape->indices_file, key, value, where);
 }
 
 static int64_t *number_of(struct bench_shape *shape, const char *key)
@@ -72,11 +77,9 @@ int bench_shape_set(struct bench_shape *shape, const char *key, const char *valu
     if (strcmp(key, "lengths") == 0)
         return set_lengths(shape, key, value, where);
     if (strcmp(key, "indices") == 0)
-        return set_indices(shape, value);
-    if (strcmp(key, "kv-format") == 0) {
-        shape->kv_format = strcmp(value, "bf16") == 0 ? NULL : value;
-        return CLI_FINE;
-    }
+        return set_indices(shape, key, value, where);
+    if (strcmp(key, "kv-format") == 0)
+        return set_text(shape->kv_format, sizeof shape->kv_format, key, strcmp(value, "bf16") == 0 ? "" : value, where);
     if (strcmp(key, "sink") == 0) {
         shape->sink = true;
         return CLI_FINE;
@@ -92,7 +95,7 @@ int bench_shape_check(struct bench_shape *shape, smla_kv_layout *layout, const c
     if (shape->length_high > shape->topk)
         return cli_fail(CLI_USAGE, "%s%slengths up to %lld do not fit lists of %lld", begin, separator,
                         (long long)shape->length_high, (long long)shape->topk);
-    if (smla_kv_layout_preset(shape->kv_format == NULL ? "bf16" : shape->kv_format, shape->d_qk, layout) != SMLA_OK) {
+    if (smla_kv_layout_preset(shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, shape->d_qk, layout) != SMLA_OK) {
         smla_last_error(&info);
         return cli_fail(CLI_USAGE, "%s%s%s", begin, separator, info.message);
     }
@@ -125,9 +128,7 @@ static int set_key(struct bench_shape *shape, const char *key, const json_t *val
         *c = *c == '_' ? '-' : *c;
     if (strcmp(name, "sink") == 0 || !value_text(value, text))
         return cli_fail(CLI_USAGE, "%s: '%s' has a value of the wrong type", where, key);
-    /* Strings live as long as the program. */
-    const char *kept = json_is_string(value) ? strdup(text) : text;
-    return kept == NULL ? cli_fail(CLI_CHECK_FAILED, "out of memory") : bench_shape_set(shape, name, kept, where);
+    return bench_shape_set(shape, name, text, where);
 }
 
 static int read_shape(const json_t *object, struct bench_shape *shape, const char *where)
@@ -188,8 +189,8 @@ void bench_shape_text(const struct bench_shape *shape, char text[160])
     if (shape->page != 0)
         snprintf(page, sizeof page, " page %lld", (long long)shape->page);
     snprintf(text, 160, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s", shape->h_q, shape->d_qk,
-             (long long)shape->topk, (long long)shape->s_q, (long long)shape->s_kv, shape->kv_format == NULL ? "" : " ",
-             shape->kv_format == NULL ? "" : shape->kv_format, page, indices_name(shape), lengths,
+             (long long)shape->topk, (long long)shape->s_q, (long long)shape->s_kv, shape->kv_format[0] == 0 ? "" : " ",
+             shape->kv_format[0] == 0 ? "" : shape->kv_format, page, indices_name(shape), lengths,
              shape->sink ? "" : " no sink");
 }
 
@@ -200,6 +201,6 @@ json_t *bench_shape_json(const struct bench_shape *shape)
                           : json_pack("[I, I]", (json_int_t)shape->length_low, (json_int_t)shape->length_high);
     return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:s}", "h_q", shape->h_q, "d_qk", shape->d_qk,
                      "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv", (json_int_t)shape->s_kv,
-                     "kv_format", shape->kv_format == NULL ? "bf16" : shape->kv_format, "page", (json_int_t)shape->page,
+                     "kv_format", shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, "page", (json_int_t)shape->page,
                      "lengths", lengths, "sink", shape->sink, "indices", indices_name(shape));
 }

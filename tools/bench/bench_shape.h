@@ -19,13 +19,13 @@ enum bench_indices {
 struct bench_shape {
     int32_t h_q, d_qk;
     int64_t s_q, s_kv, topk;
-    const char *kv_format; /* NULL: bf16. Static storage, as of every string here, or for the life of the program */
-    int64_t page;          /* tokens a page; 0: rows, or 64 in a format placed by page */
-    int64_t length_low;    /* topk_length of each row is uniform in [low, high]; high 0: none */
+    char kv_format[32]; /* "": bf16 */
+    int64_t page;       /* tokens a page; 0: rows, or 64 in a format placed by page */
+    int64_t length_low; /* topk_length of each row is uniform in [low, high]; high 0: none */
     int64_t length_high;
     bool sink;
     enum bench_indices indices;
-    const char *indices_file;
+    char indices_file[256];
 };
 
 /* The shapes that are measured when none is named, and what others start from. */
