@@ -67,7 +67,9 @@ int bench_shape_set(struct bench_shape *shape, const char *key, const char *valu
 {
     int64_t size = 0, *number = number_of(shape, key);
     if (number != NULL)
-        return cli_int(value, 1, INT32_MAX, number) ? CLI_FINE : wrong(where, key, value, "positive number");
+        return cli_int(value, number == &shape->page ? 0 : 1, INT32_MAX, number)
+                   ? CLI_FINE
+                   : wrong(where, key, value, "positive number");
     if (strcmp(key, "h-q") == 0 || strcmp(key, "d-qk") == 0) {
         if (!cli_int(value, 1, INT32_MAX, &size))
             return wrong(where, key, value, "positive number");
@@ -106,9 +108,12 @@ int bench_shape_check(struct bench_shape *shape, smla_kv_layout *layout, const c
 
 /* ---- Files of them ---- */
 
-/* What an option would have said. False: no such value. */
+/* What an option would have said; a pair stands for lengths. False: no such value. */
 static bool value_text(const json_t *value, char text[VALUE_BYTES])
 {
+    json_int_t low, high;
+    if (json_is_array(value) && json_unpack((json_t *)(uintptr_t)value, "[I, I!]", &low, &high) == 0)
+        return snprintf(text, VALUE_BYTES, "%lld:%lld", (long long)low, (long long)high) > 0;
     if (json_is_integer(value))
         return snprintf(text, VALUE_BYTES, "%lld", (long long)json_integer_value(value)) > 0;
     if (json_is_string(value))
@@ -119,6 +124,8 @@ static bool value_text(const json_t *value, char text[VALUE_BYTES])
 static int set_key(struct bench_shape *shape, const char *key, const json_t *value, const char *where)
 {
     char name[KEY_BYTES], text[VALUE_BYTES];
+    if (json_is_null(value)) /* as in our own results */
+        return CLI_FINE;
     if (strcmp(key, "sink") == 0 && json_is_boolean(value)) {
         shape->sink = json_is_true(value);
         return CLI_FINE;
