@@ -1,4 +1,5 @@
 /* A libnvidia-ml.so.1 for tests of smla-bench: its one device, of any bus id, runs at 1755 MHz and 512.5 W. */
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { NVML_SUCCESS = 0, NVML_ERROR_INVALID_ARGUMENT = 2, NVML_CLOCK_SM = 1 }; /* nvml.h */

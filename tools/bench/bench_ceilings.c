@@ -67,17 +67,20 @@ static bool launch(struct bench_measure *measure, struct ceiling_run *run, int b
 }
 
 /* Turns a second of the whole device, the median of several launches. False after a fault. */
-static bool time_turns(struct bench_measure *measure, struct ceiling_run *run, double *turns_a_second)
+static bool time_turns(struct bench_measure *measure, struct ceiling_run *run, double *turns_a_second, double *mhz)
 {
-    double samples[MEASURED];
+    double samples[MEASURED], watts;
     float ms = 0;
     int blocks = 0;
     if (!device_attribute(measure->device, DEVICE_ATTRIBUTE_SM_COUNT, &blocks))
         return false;
     for (int i = -WARM; i < MEASURED; i++) {
         if (!device_event_record(measure->device, measure->begin, measure->stream) || !launch(measure, run, blocks) ||
-            !device_event_record(measure->device, measure->end, measure->stream) ||
-            !device_event_elapsed_ms(measure->device, measure->begin, measure->end, &ms))
+            !device_event_record(measure->device, measure->end, measure->stream))
+            return false;
+        if (i == MEASURED - 1)
+            bench_nvml_read(measure->nvml, mhz, &watts);
+        if (!device_event_elapsed_ms(measure->device, measure->begin, measure->end, &ms))
             return false;
         if (i >= 0)
             samples[i] = ms * 1e-3;
@@ -153,7 +156,7 @@ int bench_ceilings_open(const struct bench_options *options, struct bench_random
     const bool loaded = load(device, &images, out);
     bench_images_free(&images);
     struct ceiling_run run = matrix_run(out->matrix, memory->memory, BENCH_RANDOM_BYTES / ROW_BYTES, turns_of(options));
-    if (!loaded || !time_turns(measure, &run, &turns))
+    if (!loaded || !time_turns(measure, &run, &turns, &out->matrix_mhz))
         return fault(device, out);
     out->matrix_tflops = turns * turn_flops / 1e12;
     return CLI_FINE;
@@ -180,7 +183,8 @@ static bool measure_pool(const struct bench_options *options, struct bench_rando
                                  (uint32_t)out->rows, (int)turns_of(options)};
     struct ceiling_run together = matrix_run(ceilings->both, pool, out->rows, turns_of(options));
     const bool ok = bench_random_memory_copy(memory, 0, pool, bytes) && device_synchronize(device) &&
-                    time_turns(measure, &gather, &gathered) && time_turns(measure, &together, &both);
+                    time_turns(measure, &gather, &gathered, &out->gather_mhz) &&
+                    time_turns(measure, &together, &both, &out->both_mhz);
     out->gather_tbs = gathered * TURN_ROWS * ROW_BYTES / 1e12;
     out->both_tflops = both * turn_flops / 1e12;
     return device_free(device, pool) && ok;
@@ -197,7 +201,7 @@ int bench_ceilings_of_pool(const struct bench_options *options, struct bench_ran
     if (pool == ceilings->pools + BENCH_MAX_POOLS)
         return CLI_FINE; /* as if it had not been measured */
     if (pool == end) {
-        pool->rows = rows;
+        *pool = (struct bench_pool_ceiling){.rows = rows};
         if (!measure_pool(options, memory, measure, ceilings, pool))
             return fault(memory->device, ceilings);
         ceilings->pool_count++;

@@ -7,16 +7,17 @@
 
 enum { BENCH_MAX_POOLS = 64 };
 
-/* What was measured with a pool of so many rows of 1 KiB; 0: not. Medians. */
+/* What was measured with a pool of so many rows of 1 KiB; 0: not. Medians; the clock is read once, in the last of the
+ * launches. */
 struct bench_pool_ceiling {
     int64_t rows;
-    double gather_tbs;
-    double both_tflops;
+    double gather_tbs, gather_mhz;
+    double both_tflops, both_mhz;
 };
 
 struct bench_ceilings {
     char not_run[BENCH_WHY]; /* "" when they were measured */
-    double matrix_tflops;
+    double matrix_tflops, matrix_mhz;
     struct bench_pool_ceiling pools[BENCH_MAX_POOLS];
     size_t pool_count;
     void *module; /* of the kernels */

@@ -46,8 +46,10 @@ static double share(double value, double ceiling)
 
 /* ---- A table ---- */
 
-static void print_known(const struct bench_report *report, double value, double known)
+static void print_known(const struct bench_report *report, double value, double known, double mhz)
 {
+    if (mhz > 0)
+        printf(" at %.0f MHz", mhz);
     if (known > 0)
         printf(", known %.4g%s", known, is_off(report, value, known) ? ": MORE THAN 8 % OFF" : "");
 }
@@ -60,14 +62,14 @@ static void print_ceilings(const struct bench_report *report)
         return;
     }
     printf("ceilings: matrix %.0f TFLOP/s", ceilings->matrix_tflops);
-    print_known(report, ceilings->matrix_tflops, bench_known_matrix_tflops);
+    print_known(report, ceilings->matrix_tflops, bench_known_matrix_tflops, ceilings->matrix_mhz);
     printf("\n");
     for (size_t i = 0; i < ceilings->pool_count; i++) {
         const struct bench_pool_ceiling *pool = &ceilings->pools[i];
         printf("  %7lld rows of 1 KiB: gather %.2f TB/s", (long long)pool->rows, pool->gather_tbs);
-        print_known(report, pool->gather_tbs, bench_known_gather_tbs(pool->rows));
+        print_known(report, pool->gather_tbs, bench_known_gather_tbs(pool->rows), pool->gather_mhz);
         printf("; both %.0f TFLOP/s", pool->both_tflops);
-        print_known(report, pool->both_tflops, bench_known_both_tflops(pool->rows));
+        print_known(report, pool->both_tflops, bench_known_both_tflops(pool->rows), pool->both_mhz);
         printf("\n");
     }
 }
@@ -161,6 +163,13 @@ static json_t *number_json(double value)
     return value > 0 && isfinite(value) ? json_real(value) : json_null();
 }
 
+/* One ceiling: what it is, what it was on an H200, and at which clock it was measured. */
+static json_t *ceiling_json(const struct bench_report *report, double value, double known, double mhz)
+{
+    return json_pack("{s:f, s:o, s:b, s:o}", "value", value, "known", number_json(known), "is_off",
+                     is_off(report, value, known), "mhz", number_json(mhz));
+}
+
 static json_t *ceilings_json(const struct bench_report *report)
 {
     const struct bench_ceilings *ceilings = report->ceilings;
@@ -169,16 +178,13 @@ static json_t *ceilings_json(const struct bench_report *report)
     json_t *pools = json_array();
     for (size_t i = 0; i < ceilings->pool_count; i++) {
         const struct bench_pool_ceiling *pool = &ceilings->pools[i];
-        const double gather = bench_known_gather_tbs(pool->rows), both = bench_known_both_tflops(pool->rows);
-        json_array_append_new(pools, json_pack("{s:I, s:f, s:o, s:b, s:f, s:o, s:b}", "rows", (json_int_t)pool->rows,
-                                               "gather_tbs", pool->gather_tbs, "known_gather_tbs", number_json(gather),
-                                               "gather_is_off", is_off(report, pool->gather_tbs, gather), "both_tflops",
-                                               pool->both_tflops, "known_both_tflops", number_json(both), "both_is_off",
-                                               is_off(report, pool->both_tflops, both)));
+        json_t *gather = ceiling_json(report, pool->gather_tbs, bench_known_gather_tbs(pool->rows), pool->gather_mhz);
+        json_t *both = ceiling_json(report, pool->both_tflops, bench_known_both_tflops(pool->rows), pool->both_mhz);
+        json_array_append_new(pools, json_pack("{s:I, s:o, s:o}", "rows", (json_int_t)pool->rows, "gather_tbs", gather,
+                                               "both_tflops", both));
     }
-    return json_pack("{s:f, s:f, s:b, s:o}", "matrix_tflops", ceilings->matrix_tflops, "known_matrix_tflops",
-                     bench_known_matrix_tflops, "matrix_is_off",
-                     is_off(report, ceilings->matrix_tflops, bench_known_matrix_tflops), "pools", pools);
+    json_t *matrix = ceiling_json(report, ceilings->matrix_tflops, bench_known_matrix_tflops, ceilings->matrix_mhz);
+    return json_pack("{s:o, s:o}", "matrix_tflops", matrix, "pools", pools);
 }
 
 static json_t *subject_json(const struct bench_report *report, const struct bench_row *row,
