@@ -1,410 +1,75 @@
-/* smla-bench: what smla costs. For now start-up alone: compiling, loading from disk, and the host side of a call. */
-#include <ftw.h>
-#include <jansson.h>
+/* smla-bench: what smla costs: its start-up, and a call beside rivals and ceilings. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "bench.h"
 #include "cli.h"
-#include "cuda_device.h"
-#include "shapes.h"
 
 static const char help[] =
     "usage: smla-bench [startup] [--device auto|cuda|cpu] [options]\n"
+    "       smla-bench prefill [--h-q N ... | --shapes FILE] [--rival LIB]... [options]\n"
     "\n"
     "startup: cold compile through NVRTC, disk hit to ready, and the host cost of one\n"
     "smla_prefill call with the device idle; each as median, least and most of N runs.\n"
     "\n"
+    "prefill: what a launch takes on the device (graphs of many launches are replayed, and the\n"
+    "time divided) and on the host (the device idle), shape by shape, as TFLOP/s over the valid\n"
+    "entries and TB/s gathered, with clocks and power read meanwhile, beside what the device\n"
+    "reaches when it does nothing but multiply, gather, or both (sm_90; needs NVRTC).\n"
+    "Consecutive launches use other queries, lists and outputs, of more than twice the L2 cache\n"
+    "together where a replay has as many launches; the keys are one pool of s_kv rows.\n"
+    "\n"
     "  --device DEVICE         auto (what there is), cuda (a driver must be there), cpu (no driver)\n"
     "  --sm TARGET             target to compile for (the device's own, else 90)\n"
     "  --h-q N, --d-qk N       the kernel (64, 512)\n"
-    "  --runs N                runs of each (11); calls are timed 100 times a run\n"
+    "  --runs N                runs of each (startup 11, with calls timed 100 times a run;\n"
+    "                          prefill 30 replays)\n"
     "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1)\n"
     "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n"
     "  --json                  print the result as JSON\n"
     "  --help, --version\n"
     "\n"
+    "Of prefill alone; without a shape a table of 23 is measured:\n"
+    "  --s-q N, --s-kv N       query tokens, rows of the pool (4096, 65536)\n"
+    "  --topk N                entries of a list (640)\n"
+    "  --kv-format NAME        format of the cache (bf16)\n"
+    "  --page N                tokens a page (0: rows; 64 in a format placed by page)\n"
+    "  --lengths LOW:HIGH      topk_length of each row uniform in it (none)\n"
+    "  --sink                  with attn_sink\n"
+    "  --indices KIND          uniform; drift: one entry in 20 changes from a query to the next;\n"
+    "                          window: the last 128 positions, the others random before them; or\n"
+    "                          a file: safetensors with 'indices', or plain int32, [s_q, topk]\n"
+    "  --shapes FILE           shapes from a JSON array of objects with these options' names as\n"
+    "                          keys ('_' for '-'), such as a result's shape\n"
+    "  --rival LIB             measure what this library exports (tools/rival.h) in turn with\n"
+    "                          smla, and compare its out with smla's at up to 512 tokens; may\n"
+    "                          be repeated\n"
+    "  --launches N            launches in a replay (as many as take 10 ms, from 4 to 512)\n"
+    "  --no-ceilings           do not measure what the device reaches\n"
+    "  --ceiling-turns N       turns of those kernels' loops (as many as take some ms on an H200)\n"
+    "\n"
     "Exit: 0 something ran and nothing failed, 2 usage, 3 nothing could run here, 4 device fault.\n";
 
-enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU };
-enum { CALLS_A_RUN = 100, BENCH_WHY = 1024 };
+enum { STARTUP_RUNS = 11 };
 
-struct options {
-    int device;
-    const char *driver;
-    const char *nvrtc;
-    int64_t runs;
-    bool json;
-    struct shapes_options shapes;
+enum {
+    OPTION_DEVICE = CLI_OPTION_OWN,
+    OPTION_RUNS,
+    /* The rest is prefill's. */
+    OPTION_S_Q,
+    OPTION_S_KV,
+    OPTION_TOPK,
+    OPTION_KV_FORMAT,
+    OPTION_PAGE,
+    OPTION_LENGTHS,
+    OPTION_SINK,
+    OPTION_INDICES,
+    OPTION_SHAPES,
+    OPTION_RIVAL,
+    OPTION_LAUNCHES,
+    OPTION_NO_CEILINGS,
+    OPTION_CEILING_TURNS
 };
-
-/* One benchmark's samples, or why there are none. */
-struct series {
-    const char *name;
-    const char *unit;
-    double *samples;
-    size_t count;
-    char not_run[BENCH_WHY];
-};
-
-enum { COLD_COMPILE, DISK_HIT, CALL_COST, SERIES };
-
-struct bench {
-    const struct options *options;
-    struct series series[SERIES];
-    struct device *device; /* NULL: no driver */
-    char no_device[DEVICE_WHY];
-    smla_kernel_desc desc;
-    smla_support support;
-    char folder[64]; /* of a cache of our own; "" when the user's holds the kernel */
-};
-
-static double now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int not_run(struct series *series, int code, const char *why)
-{
-    snprintf(series->not_run, sizeof series->not_run, "%s", why);
-    series->count = 0;
-    return code;
-}
-
-static int not_run_smla(struct series *series)
-{
-    smla_error_info info = {.struct_size = sizeof info};
-    smla_last_error(&info);
-    return not_run(series, cli_exit_of(info.status), info.message);
-}
-
-static int32_t drop_bytes(void *user, const void *data, size_t size)
-{
-    (void)user;
-    (void)data;
-    (void)size;
-    return 0;
-}
-
-static smla_status open_context(const struct bench *bench, uint32_t cache_policy, uint32_t jit_policy,
-                                smla_context **out)
-{
-    const smla_context_desc desc = {.struct_size = sizeof desc,
-                                    .cache_policy = cache_policy,
-                                    .jit_policy = jit_policy,
-                                    .driver_path = bench->options->driver,
-                                    .nvrtc_path = bench->options->nvrtc,
-                                    .cache_dir = bench->folder[0] == 0 ? NULL : bench->folder};
-    return smla_context_create(&desc, out);
-}
-
-/* ---- Cold compile ---- */
-
-static bool compile_once(const struct bench *bench, double *ms)
-{
-    smla_context *context;
-    if (open_context(bench, SMLA_CACHE_OFF, SMLA_JIT_ON, &context) != SMLA_OK)
-        return false;
-    const double begin = now_ns();
-    const bool ok = smla_generate(context, &bench->desc, SMLA_EMIT_CUBIN, drop_bytes, NULL) == SMLA_OK;
-    *ms = (now_ns() - begin) / 1e6 / (bench->support.variants == 0 ? 1 : bench->support.variants);
-    smla_context_destroy(context);
-    return ok;
-}
-
-static int bench_compile(struct bench *bench)
-{
-    struct series *series = &bench->series[COLD_COMPILE];
-    for (int64_t run = 0; run < bench->options->runs; run++) {
-        if (!compile_once(bench, &series->samples[run]))
-            return not_run_smla(series);
-        series->count++;
-        cli_progress(series->count, (size_t)bench->options->runs, series->name);
-    }
-    return CLI_FINE;
-}
-
-/* ---- Disk hit to ready ---- */
-
-/* Sees to it that a disk cache holds the kernel: the user's, or one of our own that is filled now. */
-static int fill_cache(struct bench *bench)
-{
-    smla_context *context;
-    struct series *series = &bench->series[DISK_HIT];
-    if (open_context(bench, SMLA_CACHE_RO, SMLA_JIT_OFF, &context) == SMLA_OK) {
-        const bool held = smla_generate(context, &bench->desc, SMLA_EMIT_CUBIN, drop_bytes, NULL) == SMLA_OK;
-        smla_context_destroy(context);
-        if (held)
-            return CLI_FINE;
-    }
-    snprintf(bench->folder, sizeof bench->folder, "/tmp/smla-bench-XXXXXX");
-    if (mkdtemp(bench->folder) == NULL) {
-        bench->folder[0] = 0;
-        return not_run(series, CLI_USAGE, "no folder can be made in /tmp");
-    }
-    if (open_context(bench, SMLA_CACHE_RW, SMLA_JIT_ON, &context) != SMLA_OK)
-        return not_run_smla(series);
-    const smla_status status = smla_generate(context, &bench->desc, SMLA_EMIT_CUBIN, drop_bytes, NULL);
-    const int code = status == SMLA_OK ? CLI_FINE : not_run_smla(series);
-    smla_context_destroy(context);
-    return code;
-}
-
-static bool load_once(const struct bench *bench, double *ms)
-{
-    smla_context *context;
-    smla_kernel *kernel = NULL;
-    if (open_context(bench, SMLA_CACHE_RO, SMLA_JIT_OFF, &context) != SMLA_OK)
-        return false;
-    const double begin = now_ns();
-    const bool ok = smla_prepare(context, &bench->desc, &kernel) == SMLA_OK;
-    *ms = (now_ns() - begin) / 1e6;
-    smla_kernel_destroy(kernel);
-    smla_context_destroy(context);
-    return ok;
-}
-
-static int bench_load(struct bench *bench)
-{
-    struct series *series = &bench->series[DISK_HIT];
-    if (bench->device == NULL)
-        return not_run(series, CLI_UNAVAILABLE, bench->no_device);
-    const int code = fill_cache(bench);
-    if (code != CLI_FINE)
-        return code;
-    for (int64_t run = 0; run < bench->options->runs; run++) {
-        if (!load_once(bench, &series->samples[run]))
-            return not_run_smla(series);
-        series->count++;
-    }
-    return CLI_FINE;
-}
-
-/* ---- Host cost of a call ---- */
-
-/* One query, one key: the device's part is as short as it can be. */
-static void fill_arguments(const struct bench *bench, uint8_t *memory, smla_prefill_args *args)
-{
-    const size_t row = (size_t)bench->desc.h_q * (size_t)bench->desc.d_qk * 2;
-    *args = (smla_prefill_args){.struct_size = sizeof *args,
-                                .s_q = 1,
-                                .s_kv = 1,
-                                .topk = 1,
-                                .sm_scale = 0.04f,
-                                .query = memory,
-                                .kv = memory,
-                                .out = memory + row,
-                                .indices = (const int32_t *)(const void *)(memory + 2 * row)};
-}
-
-static int time_calls(struct bench *bench, smla_kernel *kernel, const smla_prefill_args *args)
-{
-    struct series *series = &bench->series[CALL_COST];
-    for (int64_t call = 0; call < bench->options->runs * CALLS_A_RUN; call++) {
-        const double begin = now_ns();
-        const smla_status status = smla_prefill(kernel, args, NULL);
-        series->samples[series->count++] = now_ns() - begin;
-        if (status != SMLA_OK)
-            return not_run_smla(series);
-        if (!device_synchronize(bench->device))
-            return not_run(series, CLI_DEVICE_FAULT, device_why(bench->device));
-    }
-    return CLI_FINE;
-}
-
-static int call_kernel(struct bench *bench, smla_kernel *kernel)
-{
-    struct series *series = &bench->series[CALL_COST];
-    const size_t size_bytes = 3 * (size_t)bench->desc.h_q * (size_t)bench->desc.d_qk * 2;
-    smla_prefill_args args;
-    void *memory = NULL;
-    if (!device_alloc(bench->device, size_bytes, &memory))
-        return not_run(series, CLI_DEVICE_FAULT, device_why(bench->device));
-    int code;
-    if (!device_fill(bench->device, memory, 0, size_bytes) || !device_synchronize(bench->device)) {
-        code = not_run(series, CLI_DEVICE_FAULT, device_why(bench->device));
-    } else {
-        fill_arguments(bench, memory, &args);
-        code = time_calls(bench, kernel, &args);
-    }
-    device_free(bench->device, memory);
-    return code;
-}
-
-static int bench_call(struct bench *bench)
-{
-    struct series *series = &bench->series[CALL_COST];
-    smla_context *context;
-    smla_kernel *kernel;
-    if (bench->device == NULL)
-        return not_run(series, CLI_UNAVAILABLE, bench->no_device);
-    if (open_context(bench, SMLA_CACHE_RO, SMLA_JIT_ON, &context) != SMLA_OK)
-        return not_run_smla(series);
-    const smla_status status = smla_prepare(context, &bench->desc, &kernel);
-    const int code = status == SMLA_OK ? call_kernel(bench, kernel) : not_run_smla(series);
-    if (status == SMLA_OK)
-        smla_kernel_destroy(kernel);
-    smla_context_destroy(context);
-    return code;
-}
-
-/* ---- Reporting ---- */
-
-static int by_value(const void *left, const void *right)
-{
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static void print_series(struct series *series)
-{
-    if (series->count == 0) {
-        printf("%-14s not run: %s\n", series->name, series->not_run);
-        return;
-    }
-    printf("%-14s median %10.3f %s  (least %.3f, most %.3f, of %zu)\n", series->name,
-           series->samples[series->count / 2], series->unit, series->samples[0], series->samples[series->count - 1],
-           series->count);
-}
-
-static json_t *series_json(const struct series *series)
-{
-    if (series->count == 0)
-        return json_pack("{s:s, s:s, s:s}", "name", series->name, "unit", series->unit, "not_run", series->not_run);
-    return json_pack("{s:s, s:s, s:f, s:f, s:f, s:I}", "name", series->name, "unit", series->unit, "median",
-                     series->samples[series->count / 2], "min", series->samples[0], "max",
-                     series->samples[series->count - 1], "count", (json_int_t)series->count);
-}
-
-static void print_human(struct bench *bench)
-{
-    printf("startup: target %s, variant %s%s%s\n", bench->support.target, bench->support.variant,
-           bench->device == NULL ? "" : ", ", bench->device == NULL ? "" : device_name(bench->device));
-    for (int i = 0; i < SERIES; i++)
-        print_series(&bench->series[i]);
-}
-
-static int print_json(const struct bench *bench)
-{
-    json_t *rows = json_array();
-    for (int i = 0; i < SERIES; i++)
-        json_array_append_new(rows, series_json(&bench->series[i]));
-    json_t *device = bench->device == NULL ? json_null() : json_string(device_name(bench->device));
-    json_t *root = json_pack("{s:s, s:o, s:s, s:s, s:o}", "bench", "startup", "device", device, "target",
-                             bench->support.target, "variant", bench->support.variant, "results", rows);
-    const bool ok = root != NULL && json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
-    putchar('\n');
-    json_decref(root);
-    return ok ? CLI_FINE : cli_fail(CLI_CHECK_FAILED, "cannot print the JSON result");
-}
-
-/* ---- All of it ---- */
-
-static int open_device(struct bench *bench)
-{
-    snprintf(bench->no_device, sizeof bench->no_device, "--device cpu: no driver was opened");
-    if (bench->options->device == DEVICE_CPU)
-        return CLI_FINE;
-    const enum device_status status = device_open(bench->options->driver, 0, &bench->device, bench->no_device);
-    if (status == DEVICE_OK || (status == DEVICE_UNAVAILABLE && bench->options->device == DEVICE_AUTO))
-        return CLI_FINE;
-    return cli_fail(status == DEVICE_FAULT ? CLI_DEVICE_FAULT : CLI_UNAVAILABLE, "%s", bench->no_device);
-}
-
-/* Which kernel: the one described, for the device's own target unless another was named. */
-static int choose_kernel(struct bench *bench)
-{
-    smla_context *context;
-    const struct shapes_options *shapes = &bench->options->shapes;
-    const char *sm = shapes->sm != NULL ? shapes->sm : bench->device == NULL ? "90" : NULL;
-    bench->desc = (smla_kernel_desc){.struct_size = sizeof bench->desc,
-                                     .op = SMLA_OP_PREFILL,
-                                     .h_q = shapes->shape.h_q == 0 ? 64 : shapes->shape.h_q,
-                                     .d_qk = shapes->shape.d_qk == 0 ? 512 : shapes->shape.d_qk,
-                                     .target = sm};
-    bench->support.struct_size = sizeof bench->support;
-    if (open_context(bench, SMLA_CACHE_OFF, SMLA_JIT_ON, &context) != SMLA_OK)
-        return cli_smla_error("smla_context_create");
-    const smla_status status = smla_query_support(context, &bench->desc, &bench->support);
-    const int code = status == SMLA_OK ? CLI_FINE : cli_smla_error("smla_query_support");
-    smla_context_destroy(context);
-    if (code == CLI_FINE && !bench->support.supported)
-        return cli_fail(CLI_UNAVAILABLE, "%s", bench->support.reason);
-    bench->desc.target = bench->support.target;
-    return code;
-}
-
-static bool allocate(struct bench *bench)
-{
-    static const char *const names[SERIES] = {"cold compile", "disk hit", "prefill call"};
-    static const char *const units[SERIES] = {"ms", "ms", "ns"};
-    bool ok = true;
-    for (int i = 0; i < SERIES; i++) {
-        bench->series[i].name = names[i];
-        bench->series[i].unit = units[i];
-        bench->series[i].samples = calloc((size_t)bench->options->runs * CALLS_A_RUN, sizeof(double));
-        ok = ok && bench->series[i].samples != NULL;
-    }
-    return ok;
-}
-
-/* Benchmarks that cannot run here are told, not failed: the worst code is that of the others. */
-static int measure(struct bench *bench)
-{
-    static int (*const all[SERIES])(struct bench *) = {bench_compile, bench_load, bench_call};
-    int worst = CLI_FINE;
-    size_t ran = 0;
-    for (int i = 0; i < SERIES; i++) {
-        const int code = all[i](bench);
-        worst = code == CLI_UNAVAILABLE ? worst : cli_worse(worst, code);
-        ran += bench->series[i].count > 0;
-        qsort(bench->series[i].samples, bench->series[i].count, sizeof(double), by_value);
-    }
-    return ran == 0 ? cli_worse(worst, CLI_UNAVAILABLE) : worst;
-}
-
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *place)
-{
-    (void)info;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
-
-static void remove_folder(const char *folder)
-{
-    if (folder[0] != 0 && nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS) != 0)
-        cli_fail(0, "could not remove %s", folder);
-}
-
-static int run_startup(const struct options *options)
-{
-    struct bench bench = {.options = options};
-    int code = allocate(&bench) ? open_device(&bench) : cli_fail(CLI_CHECK_FAILED, "out of memory");
-    if (code == CLI_FINE)
-        code = choose_kernel(&bench);
-    if (code == CLI_FINE) {
-        code = measure(&bench);
-        if (options->json)
-            code = cli_worse(code, print_json(&bench));
-        else
-            print_human(&bench);
-    }
-    remove_folder(bench.folder);
-    device_close(bench.device);
-    for (int i = 0; i < SERIES; i++)
-        free(bench.series[i].samples);
-    return code;
-}
-
-/* ---- Command line ---- */
-
-enum { OPTION_DEVICE = CLI_OPTION_OWN, OPTION_RUNS };
 
 static const struct option long_options[] = {
     CLI_OPTIONS,
@@ -416,30 +81,101 @@ static const struct option long_options[] = {
     {"runs", required_argument, NULL, OPTION_RUNS},
     {"driver", required_argument, NULL, CLI_OPTION_DRIVER},
     {"nvrtc", required_argument, NULL, CLI_OPTION_NVRTC},
+    {"s-q", required_argument, NULL, OPTION_S_Q},
+    {"s-kv", required_argument, NULL, OPTION_S_KV},
+    {"topk", required_argument, NULL, OPTION_TOPK},
+    {"kv-format", required_argument, NULL, OPTION_KV_FORMAT},
+    {"page", required_argument, NULL, OPTION_PAGE},
+    {"lengths", required_argument, NULL, OPTION_LENGTHS},
+    {"sink", no_argument, NULL, OPTION_SINK},
+    {"indices", required_argument, NULL, OPTION_INDICES},
+    {"shapes", required_argument, NULL, OPTION_SHAPES},
+    {"rival", required_argument, NULL, OPTION_RIVAL},
+    {"launches", required_argument, NULL, OPTION_LAUNCHES},
+    {"no-ceilings", no_argument, NULL, OPTION_NO_CEILINGS},
+    {"ceiling-turns", required_argument, NULL, OPTION_CEILING_TURNS},
     {NULL, 0, NULL, 0},
 };
 
-static int set_device(struct options *options, const char *name)
+/* The command line, and what it has said that only one benchmark takes. */
+struct command {
+    struct bench_options options;
+    const char *of_prefill; /* an option of prefill alone; NULL: none was given */
+};
+
+static const char *option_name(int option)
 {
-    static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_CUDA] = "cuda", [DEVICE_CPU] = "cpu"};
-    for (int i = DEVICE_AUTO; i <= DEVICE_CPU; i++) {
+    for (const struct option *row = long_options; row->name != NULL; row++)
+        if (row->val == option)
+            return row->name;
+    return "";
+}
+
+static int set_device(struct bench_options *options, const char *name)
+{
+    static const char *const names[] = {
+        [BENCH_DEVICE_AUTO] = "auto", [BENCH_DEVICE_CUDA] = "cuda", [BENCH_DEVICE_CPU] = "cpu"};
+    for (int i = BENCH_DEVICE_AUTO; i <= BENCH_DEVICE_CPU; i++) {
         if (strcmp(name, names[i]) == 0) {
-            options->device = i;
+            options->device = (enum bench_device)i;
             return CLI_FINE;
         }
     }
     return cli_usage("--device '%s' is none of auto, cuda, cpu", name);
 }
 
-static int take_option(struct options *options, int option)
+static int set_number(int option, int64_t *out)
 {
+    if (cli_int(optarg, 1, 100000, out))
+        return CLI_FINE;
+    return cli_usage("--%s '%s' is no number from 1 to 100000", option_name(option), optarg);
+}
+
+static int add_rival(struct bench_options *options, const char *path)
+{
+    if (options->rival_count == BENCH_MAX_RIVALS)
+        return cli_usage("--rival can be given %d times", BENCH_MAX_RIVALS);
+    options->rivals[options->rival_count++] = path;
+    return CLI_FINE;
+}
+
+static int set_shape(struct bench_options *options, int option)
+{
+    options->has_shape = true;
+    return bench_shape_set(&options->shape, option_name(option), optarg, NULL);
+}
+
+static int take_prefill_option(struct command *command, int option)
+{
+    struct bench_options *options = &command->options;
+    command->of_prefill = option_name(option);
+    switch (option) {
+    case OPTION_SHAPES:
+        options->shapes_path = optarg;
+        return CLI_FINE;
+    case OPTION_RIVAL:
+        return add_rival(options, optarg);
+    case OPTION_LAUNCHES:
+        return set_number(option, &options->launches);
+    case OPTION_NO_CEILINGS:
+        options->no_ceilings = true;
+        return CLI_FINE;
+    case OPTION_CEILING_TURNS:
+        return set_number(option, &options->ceiling_turns);
+    default:
+        return set_shape(options, option);
+    }
+}
+
+static int take_option(struct command *command, int option)
+{
+    struct bench_options *options = &command->options;
+    int code = CLI_FINE;
     switch (option) {
     case OPTION_DEVICE:
         return set_device(options, optarg);
     case OPTION_RUNS:
-        if (cli_int(optarg, 1, 100000, &options->runs))
-            return CLI_FINE;
-        return cli_usage("--runs '%s' is no number from 1 to 100000", optarg);
+        return set_number(option, &options->runs);
     case CLI_OPTION_DRIVER:
         options->driver = optarg;
         return CLI_FINE;
@@ -449,14 +185,48 @@ static int take_option(struct options *options, int option)
     case CLI_OPTION_JSON:
         options->json = true;
         return CLI_FINE;
-    default:
-        return shapes_option(&options->shapes, option, optarg);
+    case CLI_OPTION_H_Q:
+    case CLI_OPTION_D_QK:
+        code = set_shape(options, option);
+        break;
     }
+    if (code != CLI_FINE)
+        return code;
+    return option > OPTION_RUNS ? take_prefill_option(command, option)
+                                : shapes_option(&options->shapes, option, optarg);
+}
+
+/* Which benchmark, when all options are known. */
+static int run(struct command *command, const char *name)
+{
+    struct bench_options *options = &command->options;
+    if (strcmp(name, "prefill") == 0) {
+        if (options->has_shape && options->shapes_path != NULL)
+            return cli_usage("--shapes and a shape's options exclude each other");
+        return bench_prefill(options);
+    }
+    if (strcmp(name, "startup") != 0)
+        return cli_usage("benchmark '%s' is unknown: startup and prefill are there", name);
+    if (command->of_prefill != NULL)
+        return cli_usage("--%s is an option of prefill", command->of_prefill);
+    options->runs = options->runs == 0 ? STARTUP_RUNS : options->runs;
+    return bench_startup(options);
+}
+
+int bench_open_device(const struct bench_options *options, struct device **device, char why[DEVICE_WHY])
+{
+    snprintf(why, DEVICE_WHY, "--device cpu: no driver was opened");
+    if (options->device == BENCH_DEVICE_CPU)
+        return CLI_FINE;
+    const enum device_status status = device_open(options->driver, 0, device, why);
+    if (status == DEVICE_OK || (status == DEVICE_UNAVAILABLE && options->device == BENCH_DEVICE_AUTO))
+        return CLI_FINE;
+    return cli_fail(status == DEVICE_FAULT ? CLI_DEVICE_FAULT : CLI_UNAVAILABLE, "%s", why);
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = {.runs = 11};
+    struct command command = {.options = {.shape = bench_default_shape}};
     int option;
     cli_start("smla-bench", argc, argv);
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -464,13 +234,11 @@ int main(int argc, char **argv)
             return fputs(help, stdout) < 0;
         if (option == CLI_OPTION_VERSION)
             return cli_version();
-        const int code = take_option(&options, option);
+        const int code = take_option(&command, option);
         if (code != CLI_FINE)
             return code;
     }
     if (argc - optind > 1)
         return cli_usage("'%s' is one argument too many", argv[optind + 1]);
-    if (optind < argc && strcmp(argv[optind], "startup") != 0)
-        return cli_usage("benchmark '%s' is unknown: startup is there", argv[optind]);
-    return run_startup(&options);
+    return run(&command, optind < argc ? argv[optind] : "startup");
 }

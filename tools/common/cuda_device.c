@@ -43,7 +43,19 @@ enum { STREAM_NON_BLOCKING = 1, CAPTURE_MODE_RELAXED = 2 }; /* CU_STREAM_…, CU
     X(graph_instantiate, "cuGraphInstantiateWithFlags", (void **exec, void *graph, unsigned long long flags))          \
     X(graph_destroy, "cuGraphDestroy", (void *graph))                                                                  \
     X(graph_launch, "cuGraphLaunch", (void *exec, void *stream))                                                       \
-    X(exec_destroy, "cuGraphExecDestroy", (void *exec))
+    X(exec_destroy, "cuGraphExecDestroy", (void *exec))                                                                \
+    X(get_version, "cuDriverGetVersion", (int *version))                                                               \
+    X(get_bus_id, "cuDeviceGetPCIBusId", (char *text, int capacity, rt_cu_device device))                              \
+    X(copy, "cuMemcpyDtoD_v2", (uintptr_t to, uintptr_t from, size_t size))                                            \
+    X(memory_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes))                                     \
+    X(module_load, "cuModuleLoadData", (void **module, const void *image))                                             \
+    X(module_unload, "cuModuleUnload", (void *module))                                                                 \
+    X(module_function, "cuModuleGetFunction", (void **function, void *module, const char *name))                       \
+    X(function_set, "cuFuncSetAttribute", (void *function, int attribute, int value))                                  \
+    X(launch, "cuLaunchKernel",                                                                                        \
+      (void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,            \
+       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, void *stream, void **parameters,         \
+       void **extra))
 
 struct table {
 #define DEVICE_MEMBER(member, name, parameters) rt_cu_result(*member) parameters;
@@ -198,6 +210,26 @@ const char *device_why(const struct device *device)
     return device->why;
 }
 
+bool device_is_emulated(const struct device *device)
+{
+    return dlsym(device->library, "smla_emu_version") != NULL;
+}
+
+bool device_attribute(struct device *device, int attribute, int *out)
+{
+    return CALL(device, get_attribute, out, attribute, device->ordinal);
+}
+
+bool device_driver_version(struct device *device, int *out)
+{
+    return CALL_OPTIONAL(device, get_version, out);
+}
+
+bool device_pci_bus_id(struct device *device, char *text, int capacity)
+{
+    return CALL_OPTIONAL(device, get_bus_id, text, capacity, device->ordinal);
+}
+
 bool device_make_current(struct device *device)
 {
     return CALL(device, set_current, device->context);
@@ -230,6 +262,16 @@ bool device_download(struct device *device, void *host, const void *memory, size
 bool device_fill(struct device *device, void *memory, uint8_t byte, size_t size_bytes)
 {
     return size_bytes == 0 || CALL(device, fill, (uintptr_t)memory, byte, size_bytes);
+}
+
+bool device_copy(struct device *device, void *to, const void *from, size_t size_bytes)
+{
+    return size_bytes == 0 || CALL_OPTIONAL(device, copy, (uintptr_t)to, (uintptr_t)from, size_bytes);
+}
+
+bool device_memory_info(struct device *device, size_t *free_bytes, size_t *total_bytes)
+{
+    return CALL_OPTIONAL(device, memory_info, free_bytes, total_bytes);
 }
 
 bool device_synchronize(struct device *device)
@@ -294,4 +336,29 @@ bool device_graph_launch(struct device *device, void *graph, void *stream)
 bool device_graph_destroy(struct device *device, void *graph)
 {
     return CALL_OPTIONAL(device, exec_destroy, graph);
+}
+
+bool device_module_load(struct device *device, const void *image, void **module)
+{
+    return CALL_OPTIONAL(device, module_load, module, image);
+}
+
+bool device_module_unload(struct device *device, void *module)
+{
+    return CALL_OPTIONAL(device, module_unload, module);
+}
+
+bool device_module_function(struct device *device, void *module, const char *name, int32_t shared_bytes,
+                            void **function)
+{
+    return CALL_OPTIONAL(device, module_function, function, module, name) &&
+           CALL_OPTIONAL(device, function_set, *function, RT_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                         shared_bytes);
+}
+
+bool device_launch(struct device *device, void *function, int32_t blocks, int32_t threads, int32_t shared_bytes,
+                   void *stream, void **parameters)
+{
+    return CALL_OPTIONAL(device, launch, function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1,
+                         (unsigned)shared_bytes, stream, parameters, NULL);
 }

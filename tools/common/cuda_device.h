@@ -26,6 +26,18 @@ const char *device_name(const struct device *device);
 /* Compute capability: 90 for 9.0. */
 int32_t device_capability(const struct device *device);
 
+/* Whether it is the emulated device (docs/emulator.md), which has no speed. */
+bool device_is_emulated(const struct device *device);
+
+/* One of the driver's attributes. */
+enum { DEVICE_ATTRIBUTE_SM_COUNT = 16, DEVICE_ATTRIBUTE_L2_BYTES = 38 }; /* CU_DEVICE_ATTRIBUTE_… */
+bool device_attribute(struct device *device, int attribute, int *out);
+
+/* The driver's version: 1000 * major + 10 * minor of the CUDA that it is for. */
+bool device_driver_version(struct device *device, int *out);
+/* "0000:1b:00.0" */
+bool device_pci_bus_id(struct device *device, char *text, int capacity);
+
 /* Makes the context current to the calling thread (threads other than the opener's). */
 bool device_make_current(struct device *device);
 
@@ -38,6 +50,9 @@ bool device_free(struct device *device, void *memory);
 bool device_upload(struct device *device, void *memory, const void *host, size_t size_bytes);
 bool device_download(struct device *device, void *host, const void *memory, size_t size_bytes);
 bool device_fill(struct device *device, void *memory, uint8_t byte, size_t size_bytes);
+/* From device memory to device memory; may still run when it returns. */
+bool device_copy(struct device *device, void *to, const void *from, size_t size_bytes);
+bool device_memory_info(struct device *device, size_t *free_bytes, size_t *total_bytes);
 bool device_synchronize(struct device *device);
 
 /* Handles are the driver's own: CUstream, CUevent, CUgraphExec. */
@@ -56,5 +71,14 @@ bool device_capture_begin(struct device *device, void *stream);
 bool device_capture_end(struct device *device, void *stream, void **graph);
 bool device_graph_launch(struct device *device, void *graph, void *stream);
 bool device_graph_destroy(struct device *device, void *graph);
+
+/* Code of one's own: a cubin or PTX with a NUL at its end; CUmodule, CUfunction. */
+bool device_module_load(struct device *device, const void *image, void **module);
+bool device_module_unload(struct device *device, void *module);
+/* shared_bytes: dynamic shared memory that launches may ask for. */
+bool device_module_function(struct device *device, void *module, const char *name, int32_t shared_bytes,
+                            void **function);
+bool device_launch(struct device *device, void *function, int32_t blocks, int32_t threads, int32_t shared_bytes,
+                   void *stream, void **parameters);
 
 #endif

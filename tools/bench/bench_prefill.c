@@ -1,0 +1,294 @@
+/* smla-bench prefill: what a call takes, shape by shape, beside rivals and ceilings. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench_report.h"
+#include "bench_rival.h"
+#include "cli.h"
+#include "kv_codec.h"
+
+enum { DEFAULT_RUNS = 30, MAX_COPIES = 512 };
+
+struct prefill {
+    const struct bench_options *options;
+    struct device *device;
+    smla_context *context;
+    struct bench_nvml *nvml;
+    struct bench_random_memory memory;
+    struct bench_measure measure;
+    struct bench_rival rivals[BENCH_MAX_RIVALS];
+    struct bench_ceilings ceilings;
+    struct bench_report report;
+};
+
+/* One shape while it is measured. */
+struct running {
+    const struct prefill *bench;
+    smla_kernel_desc desc;
+    smla_kernel *kernel;
+    struct bench_inputs inputs;
+};
+
+/* A rival on a shape. */
+struct rival_call {
+    struct running *running;
+    const struct bench_rival *rival;
+};
+
+static int not_run(struct bench_row *row, int code, const char *why)
+{
+    snprintf(row->not_run, sizeof row->not_run, "%s", why);
+    return code;
+}
+
+static int not_run_smla(struct bench_row *row)
+{
+    smla_error_info info = {.struct_size = sizeof info};
+    smla_last_error(&info);
+    return not_run(row, cli_exit_of(info.status), info.message);
+}
+
+/* ---- Subjects ---- */
+
+static enum bench_called call_smla(void *user, size_t copy, void *stream, char why[BENCH_WHY])
+{
+    const struct running *running = user;
+    smla_error_info info = {.struct_size = sizeof info};
+    if (smla_prefill(running->kernel, &running->inputs.copies[copy].args, stream) == SMLA_OK)
+        return BENCH_LAUNCHED;
+    smla_last_error(&info);
+    snprintf(why, BENCH_WHY, "%s", info.message);
+    return BENCH_FAULT;
+}
+
+static enum bench_called call_rival(void *user, size_t copy, void *stream, char why[BENCH_WHY])
+{
+    const struct rival_call *call = user;
+    const struct running *running = call->running;
+    const int result =
+        call->rival->prefill(&running->desc, &running->inputs.copies[copy].rival_args, stream, why, BENCH_WHY);
+    why[BENCH_WHY - 1] = 0;
+    if (result != 0 && why[0] == 0)
+        snprintf(why, BENCH_WHY, "it gave %d and does not say why", result);
+    return result == 0 ? BENCH_LAUNCHED : result == 1 ? BENCH_NOT_ITS_SHAPE : BENCH_FAULT;
+}
+
+/* Runs everybody once, and compares what rivals give with what smla gives. A rival that fails says so itself. */
+static int run_once(struct prefill *bench, struct running *running, struct bench_row *row)
+{
+    struct bench_subject *ours = &row->subjects[0];
+    if (!bench_measure_once(&bench->measure, ours))
+        return not_run(row, CLI_DEVICE_FAULT, ours->not_run);
+    for (size_t i = 1; i < row->subject_count; i++) {
+        struct bench_subject *rival = &row->subjects[i];
+        if (!bench_inputs_poison(&running->inputs))
+            return not_run(row, CLI_DEVICE_FAULT, device_why(bench->device));
+        if (!bench_measure_once(&bench->measure, ours))
+            return not_run(row, CLI_DEVICE_FAULT, ours->not_run);
+        if (bench_measure_once(&bench->measure, rival) &&
+            !bench_inputs_compare(&running->inputs, &rival->difference, &rival->largest))
+            return not_run(row, CLI_DEVICE_FAULT, device_why(bench->device));
+    }
+    return CLI_FINE;
+}
+
+static int measure_shape(struct prefill *bench, struct running *running, struct bench_row *row)
+{
+    struct rival_call calls[BENCH_MAX_RIVALS];
+    row->subjects[0] = (struct bench_subject){.name = "smla", .call = call_smla, .user = running};
+    for (size_t i = 0; i < bench->options->rival_count; i++) {
+        calls[i] = (struct rival_call){running, &bench->rivals[i]};
+        row->subjects[1 + i] =
+            (struct bench_subject){.name = bench->rivals[i].name, .call = call_rival, .user = &calls[i]};
+    }
+    row->subject_count = 1 + bench->options->rival_count;
+    bench->measure.launches = bench->options->launches;
+    bench->measure.runs = bench->report.runs;
+    const int code = run_once(bench, running, row);
+    if (code != CLI_FINE)
+        return code;
+    bench_measure_run(&bench->measure, row->subjects, row->subject_count, running->inputs.count);
+    row->launches = bench->measure.launches;
+    for (int64_t i = 0; i < row->launches; i++)
+        row->keys += (double)running->inputs.copies[(size_t)i % running->inputs.count].keys / (double)row->launches;
+    if (row->subjects[0].not_run[0] != 0)
+        return not_run(row, CLI_DEVICE_FAULT, row->subjects[0].not_run);
+    for (size_t i = 1; i < row->subject_count; i++)
+        if (row->subjects[i].called == BENCH_FAULT)
+            return CLI_DEVICE_FAULT;
+    return CLI_FINE;
+}
+
+/* ---- A row ---- */
+
+static int prepare(struct prefill *bench, struct running *running, struct bench_row *row)
+{
+    smla_support support = {.struct_size = sizeof support};
+    running->desc = (smla_kernel_desc){.struct_size = sizeof running->desc,
+                                       .op = SMLA_OP_PREFILL,
+                                       .h_q = row->shape.h_q,
+                                       .d_qk = row->shape.d_qk,
+                                       .d_v = 512,
+                                       .kv_format = row->shape.kv_format[0] == 0 ? "bf16" : row->shape.kv_format,
+                                       .target = bench->options->shapes.sm};
+    if (smla_query_support(bench->context, &running->desc, &support) != SMLA_OK)
+        return not_run_smla(row);
+    if (!support.supported)
+        return not_run(row, CLI_UNAVAILABLE, support.reason);
+    snprintf(row->variant, sizeof row->variant, "%s", support.variant);
+    snprintf(bench->report.target, sizeof bench->report.target, "%s", support.target);
+    running->desc.target = bench->report.target;
+    return smla_prepare(bench->context, &running->desc, &running->kernel) == SMLA_OK ? CLI_FINE : not_run_smla(row);
+}
+
+static int run_row(struct prefill *bench, struct bench_row *row)
+{
+    struct running running = {.bench = bench};
+    smla_kv_layout layout;
+    int code = bench_shape_check(&row->shape, &layout, NULL);
+    if (code != CLI_FINE)
+        return not_run(row, code, "not a shape");
+    code = prepare(bench, &running, row);
+    if (code == CLI_FINE) {
+        code = bench_inputs_make(&bench->memory, &row->shape, &layout, MAX_COPIES, bench->options->rival_count > 0,
+                                 &running.inputs);
+        if (code != CLI_FINE)
+            not_run(row, code, "its inputs could not be made");
+    }
+    if (code == CLI_FINE) {
+        row->token_bytes = running.inputs.token_bytes;
+        row->copies = running.inputs.count;
+        row->copy_bytes = running.inputs.copy_bytes;
+        code = measure_shape(bench, &running, row);
+    }
+    smla_kernel_destroy(running.kernel);
+    bench_inputs_free(&running.inputs);
+    return code;
+}
+
+/* ---- All of it ---- */
+
+static int choose_rows(struct prefill *bench)
+{
+    const struct bench_options *options = bench->options;
+    struct bench_shape *read = NULL;
+    const struct bench_shape *shapes = options->has_shape ? &options->shape : bench_table;
+    size_t count = options->has_shape ? 1 : bench_table_count;
+    if (options->shapes_path != NULL) {
+        const int code = bench_shapes_read(options->shapes_path, &read, &count);
+        if (code != CLI_FINE)
+            return code;
+        shapes = read;
+    }
+    bench->report.rows = calloc(count, sizeof *bench->report.rows);
+    bench->report.row_count = bench->report.rows == NULL ? 0 : count;
+    for (size_t i = 0; i < bench->report.row_count; i++)
+        bench->report.rows[i].shape = shapes[i];
+    free(read);
+    if (bench->report.rows == NULL)
+        return cli_fail(CLI_CHECK_FAILED, "out of memory");
+    if (options->has_shape) {
+        smla_kv_layout layout;
+        return bench_shape_check(&bench->report.rows[0].shape, &layout, NULL);
+    }
+    return CLI_FINE;
+}
+
+static int open_all(struct prefill *bench)
+{
+    const struct bench_options *options = bench->options;
+    const smla_context_desc desc = {
+        .struct_size = sizeof desc, .driver_path = options->driver, .nvrtc_path = options->nvrtc};
+    char why[DEVICE_WHY];
+    if (options->device == BENCH_DEVICE_CPU)
+        return cli_usage("prefill needs a device: --device cpu is for startup");
+    int code = choose_rows(bench);
+    for (size_t i = 0; i < options->rival_count && code == CLI_FINE; i++)
+        code = bench_rival_open(options->rivals[i], &bench->rivals[i]);
+    if (code == CLI_FINE)
+        code = bench_open_device(options, &bench->device, why);
+    if (code == CLI_FINE && bench->device == NULL)
+        return cli_fail(CLI_UNAVAILABLE, "%s", why);
+    if (code == CLI_FINE && smla_context_create(&desc, &bench->context) != SMLA_OK)
+        return cli_smla_error("smla_context_create");
+    if (code != CLI_FINE)
+        return code;
+    bench->nvml = bench_nvml_open(bench->device);
+    if (!bench_measure_open(bench->device, bench->nvml, &bench->measure))
+        return cli_fail(CLI_DEVICE_FAULT, "%s", device_why(bench->device));
+    return bench_random_memory_make(bench->device, &bench->memory);
+}
+
+static void describe(struct prefill *bench)
+{
+    double mhz, watts;
+    const time_t now = time(NULL);
+    struct tm parts;
+    bench->report.device = device_name(bench->device);
+    bench->report.runs = bench->options->runs == 0 ? DEFAULT_RUNS : bench->options->runs;
+    bench->report.clocks_read = bench_nvml_read(bench->nvml, &mhz, &watts);
+    bench->report.ceilings = &bench->ceilings;
+    device_driver_version(bench->device, &bench->report.driver_version);
+    if (gmtime_r(&now, &parts) != NULL)
+        strftime(bench->report.date, sizeof bench->report.date, "%Y-%m-%dT%H:%M:%SZ", &parts);
+}
+
+/* Rows that cannot run here are told, not failed, when others ran. */
+static int run_rows(struct prefill *bench)
+{
+    int worst = CLI_FINE;
+    size_t ran = 0;
+    char text[160];
+    for (size_t i = 0; i < bench->report.row_count; i++) {
+        const int code = run_row(bench, &bench->report.rows[i]);
+        worst = code == CLI_UNAVAILABLE ? worst : cli_worse(worst, code);
+        ran += bench->report.rows[i].not_run[0] == 0;
+        bench_shape_text(&bench->report.rows[i].shape, text);
+        cli_progress(i + 1, bench->report.row_count, text);
+    }
+    return ran == 0 ? cli_worse(worst, CLI_UNAVAILABLE) : worst;
+}
+
+/* Last, so that a fault in them costs no row. */
+static int measure_ceilings(struct prefill *bench)
+{
+    struct bench_ceilings *ceilings = &bench->ceilings;
+    int code = bench_ceilings_open(bench->options, &bench->memory, &bench->measure, ceilings);
+    for (size_t i = 0; i < bench->report.row_count && code == CLI_FINE; i++) {
+        struct bench_row *row = &bench->report.rows[i];
+        if (row->not_run[0] == 0)
+            code = bench_ceilings_of_pool(bench->options, &bench->memory, &bench->measure,
+                                          row->shape.s_kv * row->token_bytes, ceilings, &row->ceiling);
+    }
+    return code == CLI_UNAVAILABLE ? CLI_FINE : code;
+}
+
+int bench_prefill(const struct bench_options *options)
+{
+    struct prefill bench = {.options = options};
+    int code = open_all(&bench);
+    if (code == CLI_FINE) {
+        describe(&bench);
+        code = run_rows(&bench);
+        if (code != CLI_DEVICE_FAULT)
+            code = cli_worse(code, measure_ceilings(&bench));
+        else
+            snprintf(bench.ceilings.not_run, sizeof bench.ceilings.not_run, "something else failed on the device");
+        if (options->json)
+            code = cli_worse(code, bench_report_print_json(&bench.report));
+        else
+            bench_report_print(&bench.report);
+    }
+    if (bench.device != NULL) {
+        bench_ceilings_close(bench.device, &bench.ceilings);
+        bench_measure_close(&bench.measure);
+        bench_random_memory_free(&bench.memory);
+    }
+    bench_nvml_close(bench.nvml);
+    smla_context_destroy(bench.context);
+    device_close(bench.device);
+    free(bench.report.rows);
+    return code;
+}
