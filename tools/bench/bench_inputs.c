@@ -92,6 +92,8 @@ static int make_pool(struct bench_random_memory *memory, const struct bench_shap
     struct kv_view cache = kv_view_make(layout, NULL, 0, shape->page, 0);
     const size_t size = (size_t)kv_cache_bytes(&cache, shape->s_kv);
     out->token_bytes = kv_token_bytes(layout);
+    out->kv_stride_token = layout->place == SMLA_PLACE_PAGE ? 0 : cache.stride_token / kv_elem_bytes(layout);
+    out->kv_stride_page = cache.stride_page / kv_elem_bytes(layout);
     if (!device_alloc(memory->device, size, &out->pool))
         return fault(memory->device);
     cache.base = out->pool;
@@ -139,6 +141,20 @@ static void set_outputs(smla_prefill_args *args, const struct sizes *sizes, uint
     args->max_logits = take(at, sizes->row);
 }
 
+/* Those that could be 0 for contiguous: a rival may have to tell the shape from them. */
+static void set_strides(const struct bench_shape *shape, const struct bench_inputs *inputs, smla_prefill_args *args)
+{
+    args->query_stride_head = shape->d_qk;
+    args->query_stride_token = (int64_t)shape->h_q * shape->d_qk;
+    args->kv_stride_token = inputs->kv_stride_token;
+    args->kv_stride_page = inputs->kv_stride_page;
+    args->indices_stride_token = shape->topk;
+    args->topk_length_stride = 1;
+    args->out_stride_head = D_V;
+    args->out_stride_token = (int64_t)shape->h_q * D_V;
+    args->lse_stride_token = args->max_logits_stride_token = shape->h_q;
+}
+
 static void set_arguments(const struct bench_shape *shape, const struct sizes *sizes, const struct bench_inputs *inputs,
                           const void *sink, bool rivals, uint8_t *at, struct bench_copy *copy)
 {
@@ -150,6 +166,7 @@ static void set_arguments(const struct bench_shape *shape, const struct sizes *s
                                      .kv = inputs->pool,
                                      .kv_page_tokens = shape->page,
                                      .attn_sink = shape->sink ? sink : NULL};
+    set_strides(shape, inputs, &copy->args);
     copy->args.query = take(&at, sizes->query);
     copy->args.indices = take(&at, sizes->indices);
     if (sizes->lengths != 0)

@@ -15,7 +15,7 @@ struct bench_random_memory {
     int l2_bytes;   /* of the device */
 };
 
-/* One call's arguments, and what a rival gets for them: the same inputs, outputs of its own. */
+/* One call's arguments, every stride told, and what a rival gets for them: the same inputs, outputs of its own. */
 struct bench_copy {
     smla_prefill_args args;
     smla_prefill_args rival_args;
@@ -30,6 +30,7 @@ struct bench_inputs {
     size_t count;
     size_t copy_bytes;   /* query, indices, lengths and out of a copy */
     int64_t token_bytes; /* of the cache */
+    int64_t kv_stride_token, kv_stride_page;
     size_t out_bytes;
 };
 

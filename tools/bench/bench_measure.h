@@ -6,7 +6,7 @@
 #include "bench_numbers.h"
 #include "bench_nvml.h"
 
-/* How a call went. */
+/* How a call went, or that there is none. */
 enum bench_called { BENCH_LAUNCHED = 0, BENCH_NOT_ITS_SHAPE = 1, BENCH_FAULT = 2 };
 
 /* Enqueues one launch with the arguments of a copy. why[]: a sentence unless BENCH_LAUNCHED. */

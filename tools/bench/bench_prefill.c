@@ -67,12 +67,25 @@ static enum bench_called call_rival(void *user, size_t copy, void *stream, char 
 {
     const struct rival_call *call = user;
     const struct running *running = call->running;
-    const int result =
-        call->rival->prefill(&running->desc, &running->inputs.copies[copy].rival_args, stream, why, BENCH_WHY);
-    why[BENCH_WHY - 1] = 0;
-    if (result != 0 && why[0] == 0)
-        snprintf(why, BENCH_WHY, "it gave %d and does not say why", result);
-    return result == 0 ? BENCH_LAUNCHED : result == 1 ? BENCH_NOT_ITS_SHAPE : BENCH_FAULT;
+    const int result = call->rival->prefill(&running->inputs.copies[copy].rival_args, stream);
+    if (result != 0)
+        snprintf(why, BENCH_WHY, "smla_rival_prefill gave %d", result);
+    return result == 0 ? BENCH_LAUNCHED : BENCH_FAULT;
+}
+
+/* Describes the shape to a rival that wants to know; it may not take it. */
+static void ask_rival(const struct rival_call *call, struct bench_subject *subject)
+{
+    char why[BENCH_WHY] = "";
+    const int result = call->rival->describe == NULL ? 0 : call->rival->describe(&call->running->desc, why, sizeof why);
+    if (result == 0)
+        return;
+    why[sizeof why - 1] = 0;
+    subject->called = result == 1 ? BENCH_NOT_ITS_SHAPE : BENCH_FAULT;
+    if (why[0] != 0)
+        snprintf(subject->not_run, sizeof subject->not_run, "%s", why);
+    else
+        snprintf(subject->not_run, sizeof subject->not_run, "smla_rival_describe gave %d and does not say why", result);
 }
 
 /* Runs everybody once, and compares what rivals give with what smla gives. A rival that fails says so itself. */
@@ -83,6 +96,8 @@ static int run_once(struct prefill *bench, struct running *running, struct bench
         return not_run(row, CLI_DEVICE_FAULT, ours->not_run);
     for (size_t i = 1; i < row->subject_count; i++) {
         struct bench_subject *rival = &row->subjects[i];
+        if (rival->called != BENCH_LAUNCHED)
+            continue;
         if (!bench_inputs_poison(&running->inputs))
             return not_run(row, CLI_DEVICE_FAULT, device_why(bench->device));
         if (!bench_measure_once(&bench->measure, ours))
@@ -102,6 +117,7 @@ static int measure_shape(struct prefill *bench, struct running *running, struct 
         calls[i] = (struct rival_call){running, &bench->rivals[i]};
         row->subjects[1 + i] =
             (struct bench_subject){.name = bench->rivals[i].name, .call = call_rival, .user = &calls[i]};
+        ask_rival(&calls[i], &row->subjects[1 + i]);
     }
     row->subject_count = 1 + bench->options->rival_count;
     bench->measure.launches = bench->options->launches;

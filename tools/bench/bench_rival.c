@@ -5,7 +5,17 @@
 #include <string.h>
 
 #include "cli.h"
-#include "rival.h"
+
+/* The file's name without folder, "lib" and ".so". */
+static void name_file(const char *path, char *name, size_t size)
+{
+    const char *slash = strrchr(path, '/'), *file = slash == NULL ? path : slash + 1;
+    file += strncmp(file, "lib", 3) == 0 ? 3 : 0;
+    size_t length = strlen(file);
+    if (length >= 3 && strcmp(file + length - 3, ".so") == 0)
+        length -= 3;
+    snprintf(name, size, "%.*s", (int)length, file);
+}
 
 int bench_rival_open(const char *path, struct bench_rival *out)
 {
@@ -16,12 +26,16 @@ int bench_rival_open(const char *path, struct bench_rival *out)
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return cli_fail(CLI_USAGE, "--rival: %s", dlerror());
-    void *const symbols[] = {dlsym(library, "smla_rival_name"), dlsym(library, "smla_rival_prefill")};
-    if (symbols[0] == NULL || symbols[1] == NULL)
-        return cli_fail(CLI_USAGE, "--rival: %s exports no %s", path,
-                        symbols[0] == NULL ? "smla_rival_name" : "smla_rival_prefill");
+    void *const symbols[] = {dlsym(library, "smla_rival_name"), dlsym(library, "smla_rival_prefill"),
+                             dlsym(library, "smla_rival_describe")};
+    if (symbols[1] == NULL)
+        return cli_fail(CLI_USAGE, "--rival: %s exports no smla_rival_prefill", path);
     memcpy(&name, &symbols[0], sizeof name);
     memcpy(&out->prefill, &symbols[1], sizeof out->prefill);
-    out->name = name();
+    memcpy(&out->describe, &symbols[2], sizeof out->describe);
+    if (name == NULL)
+        name_file(path, out->name, sizeof out->name);
+    else
+        snprintf(out->name, sizeof out->name, "%s", name());
     return CLI_FINE;
 }

@@ -1,4 +1,4 @@
-/* Rivals: shared objects that export what tools/rival.h declares. */
+/* Rivals: shared objects that export what smla_rival.h declares. */
 #ifndef SMLA_TOOLS_BENCH_RIVAL_H
 #define SMLA_TOOLS_BENCH_RIVAL_H
 
@@ -7,9 +7,9 @@
 #include "smla/smla.h"
 
 struct bench_rival {
-    const char *name;
-    int (*prefill)(const smla_kernel_desc *desc, const smla_prefill_args *args, void *stream, char *why,
-                   size_t why_size);
+    char name[256];
+    int (*prefill)(const smla_prefill_args *args, void *stream);
+    int (*describe)(const smla_kernel_desc *desc, char *why, size_t why_size); /* NULL: it has none */
 };
 
 /* Opens a rival; it stays open for the life of the process. Returns CLI_FINE, or CLI_USAGE after a sentence. */
