@@ -60,7 +60,22 @@ static void add_wgmma_name(struct gen_text *text, const struct gen_wgmma *wgmma)
         gen_text_add(text, "N");
     else
         gen_text_add(text, "%d", wgmma->n);
-    gen_text_add(text, "k16%s_b_%s", wgmma->a_is_mn_major ? "_a_mn" : "", wgmma->b_is_mn_major ? "mn" : "k");
+    gen_text_add(text, "k16%s_b_%s",
+                 wgmma->a_in_registers  ? "_a_registers"
+                 : wgmma->a_is_mn_major ? "_a_mn"
+                                        : "",
+                 wgmma->b_is_mn_major ? "mn" : "k");
+}
+
+/* A is a descriptor, or a fragment of four registers. */
+static void add_wgmma_operands(struct gen_text *text, const struct gen_wgmma *wgmma, int32_t count)
+{
+    if (wgmma->a_in_registers)
+        gen_text_add(text, "        \"}, {%%%d, %%%d, %%%d, %%%d}, %%%d, p, 1, 1, %d;\\n}\\n\"\n        :\n", count,
+                     count + 1, count + 2, count + 3, count + 4, wgmma->b_is_mn_major);
+    else
+        gen_text_add(text, "        \"}, %%%d, %%%d, p, 1, 1, %d, %d;\\n}\\n\"\n        :\n", count, count + 1,
+                     wgmma->a_is_mn_major, wgmma->b_is_mn_major);
 }
 
 static void add_wgmma(struct gen_text *text, const struct gen_wgmma *wgmma)
@@ -69,25 +84,27 @@ static void add_wgmma(struct gen_text *text, const struct gen_wgmma *wgmma)
     gen_text_add(text, "/* %s */\n", wgmma->used_for);
     gen_text_add(text, "__device__ __forceinline__ void ");
     add_wgmma_name(text, wgmma);
-    gen_text_add(text, "(float (&d)[%d], u64 desc_a, u64 desc_b, int accumulate)\n{\n", count);
-    gen_text_add(text, "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %%%d, 0;\\n\"\n", count + 2);
+    gen_text_add(text, "(float (&d)[%d], %s, u64 desc_b, int accumulate)\n{\n", count,
+                 wgmma->a_in_registers ? "const u32 (&a)[4]" : "u64 desc_a");
+    gen_text_add(text, "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %%%d, 0;\\n\"\n",
+                 count + (wgmma->a_in_registers ? 5 : 2));
     gen_text_add(text, "        \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16 {\"\n", wgmma->n);
     add_operands(text, count);
-    gen_text_add(text, "        \"}, %%%d, %%%d, p, 1, 1, %d, %d;\\n}\\n\"\n        :\n", count, count + 1,
-                 wgmma->a_is_mn_major, wgmma->b_is_mn_major);
+    add_wgmma_operands(text, wgmma, count);
     add_constraints(text, count);
-    gen_text_add(text, "        : \"l\"(desc_a), \"l\"(desc_b), \"r\"(accumulate));\n}\n\n");
+    gen_text_add(text, "        : %s, \"l\"(desc_b), \"r\"(accumulate));\n}\n\n",
+                 wgmma->a_in_registers ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(desc_a)");
 }
 
 void gen_wgmma_print(const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(text,
-                 "/* The wgmma shapes of %s. Generated.\n"
-                 " * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by\n"
-                 " * shared-memory descriptors; scale-a, scale-b 1; A along K, or along M where _a_mn is named; B "
-                 "along K (_b_k)\n"
-                 " * or along N (_b_mn). */\n",
-                 plan->kernel);
+    gen_text_add(
+        text,
+        "/* The wgmma shapes of %s. Generated.\n"
+        " * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by\n"
+        " * shared-memory descriptors, A a fragment where _a_registers is named; scale-a, scale-b 1; A along K, or\n"
+        " * along M where _a_mn is named; B along K (_b_k) or along N (_b_mn). */\n",
+        plan->kernel);
     gen_text_add(text, "#ifndef SMLA_WGMMA_CUH\n#define SMLA_WGMMA_CUH\n\n#include \"types.cuh\"\n\n");
     for (int32_t i = 0; i < plan->wgmma_count; i++)
         add_wgmma(text, &plan->wgmmas[i]);

@@ -81,6 +81,8 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
     const smla_status status = gen_plan_check_formats(spec, refusal);
     if (status != SMLA_OK)
         return status;
+    if (spec->persistent)
+        return gen_plan_sm90_prefill_persistent(spec, plan, refusal);
     if (gen_sm90_prefill_turns(spec))
         return gen_plan_sm90_prefill_turned(spec, plan, refusal);
     plan->family = spec->target->family;

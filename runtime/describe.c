@@ -9,10 +9,10 @@ void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
                  spec->d_v, spec->batch_invariant ? " batch_invariant" : "", spec->target->name);
         return;
     }
-    snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s target=%s", gen_op_name(spec->op),
+    snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s%s target=%s", gen_op_name(spec->op),
              spec->h_q, spec->d_qk, spec->d_v, spec->kv.name, spec->has_extra_kv ? " extra_kv=" : "",
              spec->has_extra_kv ? spec->extra_kv.name : "", spec->batch_invariant ? " batch_invariant" : "",
-             spec->checked ? " checked" : "", spec->target->name);
+             spec->checked ? " checked" : "", spec->persistent ? " persistent" : "", spec->target->name);
 }
 
 enum { RT_LAYOUT_BYTES = 224 };
@@ -84,7 +84,8 @@ void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, cha
                  spec->has_extra_kv ? " --extra-kv-format " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
     }
     snprintf(text, RT_COMMAND_BYTES,
-             "%ssmla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s --emit cubin -o kernel.cubin", cache,
+             "%ssmla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s%s --emit cubin -o kernel.cubin", cache,
              spec->target->name, gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
-             spec->batch_invariant ? " --batch-invariant" : "", spec->checked ? " --checked" : "");
+             spec->batch_invariant ? " --batch-invariant" : "", spec->checked ? " --checked" : "",
+             spec->persistent ? " --persistent" : "");
 }

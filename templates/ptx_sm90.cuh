@@ -240,4 +240,47 @@ __device__ __forceinline__ u64 wgmma_descriptor_plus(u64 descriptor, u32 bytes)
     return descriptor + (bytes >> 4);
 }
 
+/* ---- Of the persistent kernel ---- */
+
+/* 9.7.9.20 cvta, by the compiler, which takes it back where it knows the object. */
+__device__ __forceinline__ u32 shared_window_address(const void *pointer)
+{
+    return (u32)__cvta_generic_to_shared(pointer);
+}
+
+/* 9.7.9.8 ld: an int that nobody writes while the kernel runs, or `otherwise` and no access. */
+__device__ __forceinline__ i32 load_global_i32_if(bool there, const i32 *address, i32 otherwise)
+{
+    i32 value;
+    asm volatile("{\n"
+                 ".reg .pred there;\n"
+                 "setp.ne.s32 there, %1, 0;\n"
+                 "mov.b32 %0, %3;\n"
+                 "@there ld.global.nc.s32 %0, [%2];\n"
+                 "}\n"
+                 : "=&r"(value)
+                 : "r"((int)there), "l"(address), "r"(otherwise));
+    return value;
+}
+
+/* 9.7.9.8 ld.shared */
+__device__ __forceinline__ uint4 load_shared_16(u32 address)
+{
+    uint4 bytes;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(bytes.x), "=r"(bytes.y), "=r"(bytes.z), "=r"(bytes.w)
+                 : "r"(address)
+                 : "memory");
+    return bytes;
+}
+
+/* 9.7.14.5.15 ldmatrix: four 8x8 matrices of 16 bits; lane i gives the address of row i % 8 of matrix i / 8. */
+__device__ __forceinline__ void ldmatrix_x4(u32 (&matrix)[4], u32 address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
 #endif

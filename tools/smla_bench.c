@@ -29,13 +29,14 @@ static const char help[] =
     "  --json                  print the result as JSON\n"
     "  --help, --version\n"
     "\n"
-    "Of prefill alone; without a shape a table of 23 is measured:\n"
+    "Of prefill alone; without a shape a table of 29 is measured:\n"
     "  --s-q N, --s-kv N       query tokens, rows of the pool (4096, 65536)\n"
     "  --topk N                entries of a list (640)\n"
     "  --kv-format NAME        format of the cache (bf16)\n"
     "  --page N                tokens a page (0: rows; 64 in a format placed by page)\n"
     "  --lengths LOW:HIGH      topk_length of each row uniform in it (none)\n"
     "  --sink                  with attn_sink\n"
+    "  --persistent            the kernel whose blocks compute one query after the other\n"
     "  --indices KIND          uniform; drift: one entry in 20 changes from a query to the next;\n"
     "                          window: the last 128 positions, the others random before them; or\n"
     "                          a file: safetensors with 'indices', or plain int32, [s_q, topk]\n"
@@ -63,6 +64,7 @@ enum {
     OPTION_PAGE,
     OPTION_LENGTHS,
     OPTION_SINK,
+    OPTION_PERSISTENT,
     OPTION_INDICES,
     OPTION_SHAPES,
     OPTION_RIVAL,
@@ -88,6 +90,7 @@ static const struct option long_options[] = {
     {"page", required_argument, NULL, OPTION_PAGE},
     {"lengths", required_argument, NULL, OPTION_LENGTHS},
     {"sink", no_argument, NULL, OPTION_SINK},
+    {"persistent", no_argument, NULL, OPTION_PERSISTENT},
     {"indices", required_argument, NULL, OPTION_INDICES},
     {"shapes", required_argument, NULL, OPTION_SHAPES},
     {"rival", required_argument, NULL, OPTION_RIVAL},

@@ -28,6 +28,7 @@ static const char help[] =
     "  --check                 compare with the case's reference; exit 1 when past a bound\n"
     "  --checked               run a checked kernel: exit 1 at the first bad index or length, or\n"
     "                          a tensor that leaves its allocation\n"
+    "  --persistent            run the kernel whose blocks compute one query after the other\n"
     "  --out FILE              write O, lse and max_logits as safetensors\n"
     "  --repeat N              run N times and compare the bits (1)\n"
     "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1; on emu the one\n"
@@ -56,6 +57,7 @@ struct options {
     int64_t repeat;
     bool check;
     bool checked;
+    bool persistent;
     bool json;
 };
 
@@ -190,8 +192,8 @@ static void open_device(struct opened *opened, const struct options *options)
             memcpy(opened->why, why, RUN_WHY);
     }
     opened->tried = true;
-    if (options->checked)
-        opened->session.kernel_flags = SMLA_KERNEL_CHECKED;
+    opened->session.kernel_flags =
+        (options->checked ? SMLA_KERNEL_CHECKED : 0u) | (options->persistent ? SMLA_KERNEL_PERSISTENT : 0u);
 }
 
 /* A fault on the emulated device that it can explain is the kernel's: a failed check. */
@@ -483,6 +485,7 @@ enum {
     OPTION_DEVICE = CLI_OPTION_OWN,
     OPTION_CHECK,
     OPTION_CHECKED,
+    OPTION_PERSISTENT,
     OPTION_OUT,
     OPTION_REPEAT,
     OPTION_SCHEDULE,
@@ -496,6 +499,7 @@ static const struct option long_options[] = {
     {"sm", required_argument, NULL, CLI_OPTION_SM},
     {"check", no_argument, NULL, OPTION_CHECK},
     {"checked", no_argument, NULL, OPTION_CHECKED},
+    {"persistent", no_argument, NULL, OPTION_PERSISTENT},
     {"out", required_argument, NULL, OPTION_OUT},
     {"repeat", required_argument, NULL, OPTION_REPEAT},
     {"driver", required_argument, NULL, CLI_OPTION_DRIVER},
@@ -548,6 +552,9 @@ static int take_option(struct options *options, int option)
         return CLI_FINE;
     case OPTION_CHECKED:
         options->checked = true;
+        return CLI_FINE;
+    case OPTION_PERSISTENT:
+        options->persistent = true;
         return CLI_FINE;
     case OPTION_OUT:
         options->out = optarg;

@@ -54,10 +54,12 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
     gen_bundle_free(&bundle);
 }
 
-bool harness_open(struct harness *harness, uint32_t op, int32_t h_q, int32_t d_qk, char why[HARNESS_WHY])
+bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk,
+                  char why[HARNESS_WHY])
 {
     const smla_context_desc context_desc = {.struct_size = sizeof(context_desc), .cache_policy = SMLA_CACHE_OFF};
-    const smla_kernel_desc desc = {.struct_size = sizeof(desc), .op = op, .h_q = h_q, .d_qk = d_qk, .target = "90"};
+    const smla_kernel_desc desc = {
+        .struct_size = sizeof(desc), .op = op, .h_q = h_q, .d_qk = d_qk, .flags = flags, .target = "90"};
     smla_context *context = NULL;
     struct text text = {0};
     *harness = (struct harness){.op = op, .h_q = h_q, .d_qk = d_qk, .support = {.struct_size = sizeof(smla_support)}};

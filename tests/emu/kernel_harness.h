@@ -32,7 +32,8 @@ struct harness {
 };
 
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
-bool harness_open(struct harness *harness, uint32_t op, int32_t h_q, int32_t d_qk, char why[HARNESS_WHY]);
+bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk,
+                  char why[HARNESS_WHY]);
 void harness_close(struct harness *harness);
 
 /* A call for that kernel's heads and width. */

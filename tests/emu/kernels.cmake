@@ -10,7 +10,7 @@ endforeach()
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
 if(TARGET gpu-prefill)
-  set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off")
+  set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SM_COUNT=2")
   foreach(schedule eager random)
     foreach(name prefill formats combine property bug_reports)
       add_test(NAME emu.gpu_${name}_${schedule} COMMAND gpu-${name})

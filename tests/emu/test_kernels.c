@@ -17,8 +17,8 @@ static int open_kernels(void **state)
 {
     char why[HARNESS_WHY];
     (void)state;
-    if (harness_open(&prefill, SMLA_OP_PREFILL, 64, 512, why) &&
-        harness_open(&reference, SMLA_OP_PREFILL_REFERENCE, 64, 512, why))
+    if (harness_open(&prefill, SMLA_OP_PREFILL, 0, 64, 512, why) &&
+        harness_open(&reference, SMLA_OP_PREFILL_REFERENCE, 0, 64, 512, why))
         return 0;
     print_error("%s\n", why);
     return -1;
@@ -87,7 +87,7 @@ static void every_shape(void **state)
         struct harness harness;
         struct harness_call call;
         char why[HARNESS_WHY];
-        if (!harness_open(&harness, SMLA_OP_PREFILL, shapes[i][0], shapes[i][1], why))
+        if (!harness_open(&harness, SMLA_OP_PREFILL, 0, shapes[i][0], shapes[i][1], why))
             fail_msg("%s", why);
         assert_true(harness_call_make(&harness, &call, 2, 400, 140));
         for (int schedule = EMU_EAGER; schedule <= EMU_PCT; schedule++) {
@@ -97,6 +97,29 @@ static void every_shape(void **state)
         harness_call_free(&call);
         harness_close(&harness);
     }
+}
+
+/* Blocks of threads that go through several queries. With one or two blocks of keys a warpgroup can be done with a
+ * query before another one has waited for its beginning: many schedules, in search of one that lets it. */
+static void persistent_kernel(void **state)
+{
+    static const int64_t calls[][2] = {{5, 200}, {1, 64}, {1, 128}, {2, 128}, {5, 64}, {5, 100}, {4, 300}};
+    struct harness harness;
+    char why[HARNESS_WHY];
+    (void)state;
+    if (!harness_open(&harness, SMLA_OP_PREFILL, SMLA_KERNEL_PERSISTENT, 64, 512, why))
+        fail_msg("%s", why);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct harness_call call;
+        assert_true(harness_call_make(&harness, &call, calls[i][0], 400, calls[i][1]));
+        for (int schedule = EMU_EAGER; schedule <= EMU_PCT; schedule++)
+            for (uint64_t seed = 1; seed <= (schedule < EMU_RANDOM ? 1 : schedule == EMU_RANDOM ? 3 : 15); seed++) {
+                const struct emu_options options = options_of((enum emu_schedule)schedule, seed);
+                must_be_right(&harness, &call, &options);
+            }
+        harness_call_free(&call);
+    }
+    harness_close(&harness);
 }
 
 /* A result must not hang on an order of sums, nor on the last bits of approximate functions. */
@@ -160,8 +183,13 @@ static void register_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule),   cmocka_unit_test(short_lists),      cmocka_unit_test(every_shape),
-        cmocka_unit_test(every_arithmetic), cmocka_unit_test(reference_kernel), cmocka_unit_test(cost),
+        cmocka_unit_test(every_schedule),
+        cmocka_unit_test(short_lists),
+        cmocka_unit_test(every_shape),
+        cmocka_unit_test(persistent_kernel),
+        cmocka_unit_test(every_arithmetic),
+        cmocka_unit_test(reference_kernel),
+        cmocka_unit_test(cost),
         cmocka_unit_test(register_rows),
     };
     return cmocka_run_group_tests(tests, open_kernels, close_kernels);

@@ -122,6 +122,26 @@ static void golden_sm90_prefill_turned(void **state)
     gen_bundle_free(&bundle);
 }
 
+/* Blocks that compute one query after the other. */
+static void golden_sm90_prefill_persistent(void **state)
+{
+    (void)state;
+    smla_kernel_desc desc = prefill_desc("90");
+    desc.flags = SMLA_KERNEL_PERSISTENT;
+    struct gen_bundle bundle;
+    struct gen_refusal refusal = {""};
+    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    struct gen_text plan = {0}, config = {0}, wgmma = {0};
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    gen_config_print(&bundle.spec, &bundle.plan, &config);
+    gen_wgmma_print(&bundle.plan, &wgmma);
+    check_golden("tests/gen/golden/sm90_prefill_persistent_h64_d512.plan", &plan);
+    check_golden("templates/example/sm90_prefill_persistent/smla_config.cuh", &config);
+    check_golden("templates/example/sm90_prefill_persistent/smla_wgmma.cuh", &wgmma);
+    gen_bundle_free(&bundle);
+}
+
 static void golden_prefill_reference(void **state)
 {
     (void)state;
@@ -407,9 +427,19 @@ static void refusals_say_what_would_work(void **state)
          "target 100f has no prefill kernel yet; there "
          "is one for 90a"},
         {1, 64, 512, 0, NULL, NULL, "90", 2, 0, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant 2"},
-        {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED, "flags 0x4: SMLA_KERNEL_CHECKED (0x1)"},
-        {2, 64, 512, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no checked prefill_reference kernel"},
-        {3, 64, 0, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no checked combine kernel, only prefill's"},
+        {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED,
+         "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1)"},
+        {1, 64, 576, 0, NULL, NULL, "90", 0, 2, SMLA_ERROR_UNSUPPORTED,
+         "there is a persistent kernel over one bf16 cache"},
+        {1, 64, 512, 0, "v4", NULL, "90", 0, 2, SMLA_ERROR_UNSUPPORTED,
+         "there is a persistent kernel over one bf16 cache"},
+        {1, 64, 512, 0, NULL, "bf16", "90", 0, 2, SMLA_ERROR_UNSUPPORTED,
+         "there is a persistent kernel over one bf16 cache"},
+        {1, 72, 512, 0, NULL, NULL, "90", 0, 2, SMLA_ERROR_UNSUPPORTED,
+         "there is a persistent kernel over one bf16 cache"},
+        {2, 64, 512, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED,
+         "no checked or persistent prefill_reference kernel"},
+        {3, 64, 0, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no checked or persistent combine kernel, only"},
         {2, 64, 576, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "the reference reads one bf16 cache"},
         {3, 129, 0, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q 129: query heads are 1 to 128"},
         {3, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "combine reads no keys, leave it 0"},
@@ -526,6 +556,7 @@ int main(void)
         cmocka_unit_test(golden_sm90_prefill),
         cmocka_unit_test(golden_sm90_prefill_wide),
         cmocka_unit_test(golden_sm90_prefill_turned),
+        cmocka_unit_test(golden_sm90_prefill_persistent),
         cmocka_unit_test(golden_prefill_reference),
         cmocka_unit_test(golden_sm90_prefill_checked),
         cmocka_unit_test(checked_adds_one_entry_point),

@@ -1,9 +1,10 @@
 /* sm_90 prefill on a card against the float64 kernel, or on the emulated device against the CPU reference: shapes,
  * lists and values that others get wrong, and the ways a call may be made.
  *
- *   gpu-prefill [few-heads | first-port [QUERIES]]
+ *   gpu-prefill [few-heads | persistent | first-port [QUERIES]]
  *
  *   few-heads     only the cases of the kernel for few heads
+ *   persistent    only the cases of the persistent kernel: all that it takes of the others', and some of its own
  *   first-port    only the seven cases of the operator's first port, each once and with at most so many queries, for
  *                 checkers that take their time
  *
@@ -131,12 +132,69 @@ static const struct problem_spec specs[] = {
 
 /* Each number of heads that takes a tile of its own, and those that do not fill it, with one list or other thing that
  * hurts: the kernel for few heads in all widths (72 and 80 heads with d 576 are the other kernel's). */
+/* Blocks of threads that go through many queries, long and short; the last of them short (lists of one or two blocks of
+ * keys, where a warpgroup can be done with a query before others have begun it), or without any key. */
+static const struct problem_spec persistent[] = {
+    {.name = "one block of keys", .s_q = 1500, .s_kv = 640, .topk = 64, .emulated_s_q = 9},
+    {.name = "two blocks of keys", .s_q = 1500, .s_kv = 640, .topk = 128, .emulated_s_q = 9},
+    {.name = "short lists", .s_q = 3000, .s_kv = 640, .topk = 190, .lengths = LENGTHS_RANDOM, .emulated_s_q = 25},
+    {.name = "long and short lists",
+     .s_q = 2000,
+     .s_kv = 8192,
+     .topk = 640,
+     .lengths = LENGTHS_WILD,
+     .emulated_s_q = 9},
+    {.name = "rows without keys",
+     .s_q = 700,
+     .s_kv = 640,
+     .topk = 130,
+     .dead_rows = 0.5,
+     .lengths = LENGTHS_WILD,
+     .emulated_s_q = 25,
+     .sink = true},
+    {.name = "57 heads", .h_q = 57, .s_q = 300, .s_kv = 2048, .topk = 200, .lengths = LENGTHS_RANDOM, .strided = true},
+    {.name = "81 heads, strided", .h_q = 81, .s_q = 300, .s_kv = 2048, .topk = 200, .strided = true, .sink = true},
+    {.name = "128 heads, short lists",
+     .h_q = 128,
+     .s_q = 700,
+     .s_kv = 2048,
+     .topk = 150,
+     .lengths = LENGTHS_RANDOM,
+     .emulated_s_q = 13},
+};
+
 static const struct problem_spec few_heads[] = {
     {.name = "1 head, d 576", .h_q = 1, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .lengths = LENGTHS_WILD},
     {.name = "6 heads", .h_q = 6, .s_q = 40, .s_kv = 640, .topk = 333, .strided = true, .sink = true},
     {.name = "6 heads, first block dead", .h_q = 6, .s_q = 9, .s_kv = 640, .topk = 300, .first_block_dead = true},
     {.name = "8 heads", .h_q = 8, .s_q = 300, .s_kv = 8192, .topk = 640, .lengths = LENGTHS_RANDOM, .sink = true},
     {.name = "8 heads, topk 0", .h_q = 8, .s_q = 5, .s_kv = 64, .topk = 0, .sink = true},
+    /* a block of threads goes through many queries, empty ones too */
+    {.name = "8 heads, short lists",
+     .h_q = 8,
+     .s_q = 1500,
+     .emulated_s_q = 28,
+     .s_kv = 640,
+     .topk = 150,
+     .lengths = LENGTHS_WILD,
+     .dead_rows = 0.1,
+     .sink = true},
+    {.name = "16 heads, d 576, lists of one block",
+     .h_q = 16,
+     .d_qk = 576,
+     .s_q = 1500,
+     .emulated_s_q = 28,
+     .s_kv = 640,
+     .topk = 64,
+     .lengths = LENGTHS_WILD},
+    {.name = "32 heads, short lists",
+     .h_q = 32,
+     .s_q = 1500,
+     .emulated_s_q = 28,
+     .s_kv = 640,
+     .topk = 300,
+     .lengths = LENGTHS_WILD},
+    {.name = "56 heads, lists of one block", .h_q = 56, .s_q = 1500, .emulated_s_q = 28, .s_kv = 640, .topk = 64},
     {.name = "8 heads, NaN and inf selected", .h_q = 8, .s_q = 40, .s_kv = 2000, .topk = 200, .nan_selected = true},
     {.name = "8 heads, d 576", .h_q = 8, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .invalid = 0.3},
     {.name = "8 heads, d 576, logits of 3e3",
@@ -421,10 +479,30 @@ static void test_batch_invariance(struct bench *bench, const char *name, int32_t
     way_free(&way);
 }
 
+static bool has_persistent_kernel(const struct problem_spec *spec)
+{
+    const int32_t h_q = spec->h_q == 0 ? 64 : spec->h_q;
+    return (h_q > 80 || (h_q > 56 && h_q <= 64)) && (spec->d_qk == 0 || spec->d_qk == 512);
+}
+
 static void test_table(struct bench *bench, const struct problem_spec *table, size_t count, int repeats)
 {
     for (size_t i = 0; i < count; i++)
-        test_values(bench, &table[i], repeats);
+        if (bench->kernel_flags == 0 || has_persistent_kernel(&table[i]))
+            test_values(bench, &table[i], repeats);
+}
+
+static void test_persistent(struct bench *bench, int repeats)
+{
+    printf("persistent:\n");
+    bench->kernel_flags = SMLA_KERNEL_PERSISTENT;
+    test_table(bench, first_port, sizeof(first_port) / sizeof(first_port[0]), repeats);
+    test_table(bench, specs, sizeof(specs) / sizeof(specs[0]), repeats);
+    test_table(bench, persistent, sizeof(persistent) / sizeof(persistent[0]), repeats);
+    test_threads(bench);
+    test_capture(bench);
+    test_batch_invariance(bench, "N1 batch invariance", 64);
+    bench->kernel_flags = 0;
 }
 
 static void test_ways(struct bench *bench)
@@ -447,11 +525,13 @@ int main(int argc, char **argv)
 {
     const bool first_port_only = argc > 1 && strcmp(argv[1], "first-port") == 0;
     const bool few_heads_only = argc == 2 && strcmp(argv[1], "few-heads") == 0;
+    const bool persistent_only = argc == 2 && strcmp(argv[1], "persistent") == 0;
+    const bool all = !first_port_only && !few_heads_only && !persistent_only;
     int64_t most_queries = INT32_MAX;
     cli_start("gpu-prefill", argc, argv);
-    if (argc > 1 + (first_port_only || few_heads_only) &&
-        !(argc == 3 && first_port_only && cli_int(argv[2], 1, INT32_MAX, &most_queries)))
-        return cli_fail(CLI_USAGE, "it takes no argument, or few-heads, or first-port and a number of queries");
+    if (argc > 1 + !all && !(argc == 3 && first_port_only && cli_int(argv[2], 1, INT32_MAX, &most_queries)))
+        return cli_fail(CLI_USAGE,
+                        "it takes no argument, or few-heads, persistent, or first-port and a number of queries");
     struct bench bench;
     char why[PROBLEM_WHY];
     const int opened = bench_open(&bench, why);
@@ -460,14 +540,20 @@ int main(int argc, char **argv)
         return opened;
     }
     const int repeats = first_port_only ? 0 : bench.emulated ? 1 : 3;
-    for (size_t i = 0; !few_heads_only && i < sizeof(first_port) / sizeof(first_port[0]); i++) {
+    for (size_t i = 0; (all || first_port_only) && i < sizeof(first_port) / sizeof(first_port[0]); i++) {
         struct problem_spec spec = first_port[i];
         spec.s_q = spec.s_q < most_queries ? spec.s_q : most_queries;
-        test_values(&bench, &spec, repeats);
+        for (int flag = 0; flag < (all ? 1 : 2); flag++) {
+            bench.kernel_flags = flag ? SMLA_KERNEL_PERSISTENT : 0;
+            test_values(&bench, &spec, repeats);
+        }
     }
-    if (!first_port_only)
+    bench.kernel_flags = 0;
+    if (all || few_heads_only)
         test_table(&bench, few_heads, sizeof(few_heads) / sizeof(few_heads[0]), repeats);
-    if (!first_port_only && !few_heads_only) {
+    if (all || persistent_only)
+        test_persistent(&bench, repeats);
+    if (all) {
         test_table(&bench, specs, sizeof(specs) / sizeof(specs[0]), repeats);
         if (bench.emulated)
             printf("       offsets past 2^32 elements         not run: 10 GB of host memory on the emulated device\n");

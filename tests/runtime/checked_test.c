@@ -470,10 +470,11 @@ static void support_tells(void **state)
     assert_int_equal(smla_query_support(NULL, &desc, &plain), SMLA_OK);
     assert_string_equal(support.variant, plain.variant);
     assert_string_not_equal(support.kernel_id, plain.kernel_id);
-    desc.flags = 2;
+    desc.flags = 4;
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.supported, 0);
-    assert_string_equal(support.reason, "flags 0x2: SMLA_KERNEL_CHECKED (0x1) is the only one");
+    assert_string_equal(support.reason,
+                        "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1) and SMLA_KERNEL_PERSISTENT (0x2)");
 }
 
 /* Where nothing may be compiled, the line that builds the kernel says that it is a checked one. */

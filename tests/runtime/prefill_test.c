@@ -284,6 +284,25 @@ static void reference_launch(void **state)
     assert_error(SMLA_ERROR_INVALID_ARGUMENT, "out is at", "4 bytes");
 }
 
+/* A persistent kernel's blocks share the queries: no more of them than multiprocessors, nor than queries. */
+static void persistent_launch(void **state)
+{
+    struct call *call = *state;
+    smla_kernel_desc desc = prefill_desc();
+
+    desc.flags = SMLA_KERNEL_PERSISTENT;
+    call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
+    call->world.driver->sm_count = 4;
+    smla_kernel *kernel = must_prepare(call->world.context, &desc);
+    call->world.driver->sm_count = 132; /* of kernels to come */
+    must_prefill(call, kernel, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "cuLaunchKernelEx(grid 4 1 1, block 384 1 1,"));
+    call->args.s_q = 3;
+    must_prefill(call, kernel, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "cuLaunchKernelEx(grid 3 1 1, block 384 1 1,"));
+    smla_kernel_destroy(kernel);
+}
+
 static void another_current_context(void **state)
 {
     struct call *call = *state;
@@ -596,6 +615,7 @@ int main(void)
         TEST(passes_two_caches),
         TEST(optional_tensors_may_be_null),
         TEST(reference_launch),
+        TEST(persistent_launch),
         TEST(another_current_context),
         TEST(thread_without_context),
         TEST(every_call_may_fail),

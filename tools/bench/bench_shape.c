@@ -63,6 +63,17 @@ static int64_t *number_of(struct bench_shape *shape, const char *key)
     return strcmp(key, "page") == 0 ? &shape->page : NULL;
 }
 
+/* What is there or not. */
+static bool is_switch(const char *key)
+{
+    return strcmp(key, "sink") == 0 || strcmp(key, "persistent") == 0;
+}
+
+static bool *switch_of(struct bench_shape *shape, const char *key)
+{
+    return key[0] == 's' ? &shape->sink : &shape->persistent;
+}
+
 int bench_shape_set(struct bench_shape *shape, const char *key, const char *value, const char *where)
 {
     int64_t size = 0, *number = number_of(shape, key);
@@ -82,8 +93,8 @@ int bench_shape_set(struct bench_shape *shape, const char *key, const char *valu
         return set_indices(shape, key, value, where);
     if (strcmp(key, "kv-format") == 0)
         return set_text(shape->kv_format, sizeof shape->kv_format, key, strcmp(value, "bf16") == 0 ? "" : value, where);
-    if (strcmp(key, "sink") == 0) {
-        shape->sink = true;
+    if (is_switch(key)) {
+        *switch_of(shape, key) = true;
         return CLI_FINE;
     }
     return cli_fail(CLI_USAGE, "%s: '%s' is no key of a shape", where == NULL ? "shape" : where, key);
@@ -126,14 +137,14 @@ static int set_key(struct bench_shape *shape, const char *key, const json_t *val
     char name[KEY_BYTES], text[VALUE_BYTES];
     if (json_is_null(value)) /* as in our own results */
         return CLI_FINE;
-    if (strcmp(key, "sink") == 0 && json_is_boolean(value)) {
-        shape->sink = json_is_true(value);
+    if (is_switch(key) && json_is_boolean(value)) {
+        *switch_of(shape, key) = json_is_true(value);
         return CLI_FINE;
     }
     snprintf(name, sizeof name, "%s", key);
     for (char *c = name; *c != 0; c++)
         *c = *c == '_' ? '-' : *c;
-    if (strcmp(name, "sink") == 0 || !value_text(value, text))
+    if (is_switch(name) || !value_text(value, text))
         return cli_fail(CLI_USAGE, "%s: '%s' has a value of the wrong type", where, key);
     return bench_shape_set(shape, name, text, where);
 }
@@ -195,10 +206,10 @@ void bench_shape_text(const struct bench_shape *shape, char text[160])
                  (long long)shape->length_high);
     if (shape->page != 0)
         snprintf(page, sizeof page, " page %lld", (long long)shape->page);
-    snprintf(text, 160, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s", shape->h_q, shape->d_qk,
+    snprintf(text, 160, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s%s", shape->h_q, shape->d_qk,
              (long long)shape->topk, (long long)shape->s_q, (long long)shape->s_kv, shape->kv_format[0] == 0 ? "" : " ",
              shape->kv_format[0] == 0 ? "" : shape->kv_format, page, indices_name(shape), lengths,
-             shape->sink ? "" : " no sink");
+             shape->sink ? "" : " no sink", shape->persistent ? " persistent" : "");
 }
 
 json_t *bench_shape_json(const struct bench_shape *shape)
@@ -206,8 +217,9 @@ json_t *bench_shape_json(const struct bench_shape *shape)
     json_t *lengths = shape->length_high == 0
                           ? json_null()
                           : json_pack("[I, I]", (json_int_t)shape->length_low, (json_int_t)shape->length_high);
-    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:s}", "h_q", shape->h_q, "d_qk", shape->d_qk,
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:s}", "h_q", shape->h_q, "d_qk", shape->d_qk,
                      "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv", (json_int_t)shape->s_kv,
                      "kv_format", shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, "page", (json_int_t)shape->page,
-                     "lengths", lengths, "sink", shape->sink, "indices", indices_name(shape));
+                     "lengths", lengths, "sink", shape->sink, "persistent", shape->persistent, "indices",
+                     indices_name(shape));
 }

@@ -100,6 +100,9 @@ int shapes_option(struct shapes_options *options, int option, const char *value)
     case CLI_OPTION_CHECKED:
         shape->flags |= SMLA_KERNEL_CHECKED;
         return CLI_FINE;
+    case CLI_OPTION_PERSISTENT:
+        shape->flags |= SMLA_KERNEL_PERSISTENT;
+        return CLI_FINE;
     default:
         return cli_usage_getopt();
     }
@@ -135,10 +138,15 @@ static int read_flags(const struct place *place, const char *key, const json_t *
         return wrong_type(place, key, "array of names");
     json_array_foreach(value, i, name)
     {
-        if (!json_is_string(name) || strcmp(json_string_value(name), "checked") != 0)
-            return cli_fail(CLI_USAGE, "%s: description %zu: 'flags' has an entry that is no flag (\"checked\" is one)",
+        const char *flag = json_is_string(name) ? json_string_value(name) : "";
+        if (strcmp(flag, "checked") == 0)
+            *out |= SMLA_KERNEL_CHECKED;
+        else if (strcmp(flag, "persistent") == 0)
+            *out |= SMLA_KERNEL_PERSISTENT;
+        else
+            return cli_fail(CLI_USAGE,
+                            "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", \"persistent\")",
                             place->path, place->index);
-        *out |= SMLA_KERNEL_CHECKED;
     }
     return CLI_FINE;
 }
@@ -435,8 +443,9 @@ void shapes_text(const struct shapes_job *job, char text[160])
                  shape->d_v == 0 ? 512 : shape->d_v);
         return;
     }
-    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s%s", job->target, op_name(shape->op), shape->h_q,
+    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s%s%s", job->target, op_name(shape->op), shape->h_q,
              shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, format_text(shape->kv_format, &shape->kv_layout, "bf16"),
              extra[0] == 0 ? "" : " + ", extra, shape->batch_invariant ? " batch-invariant" : "",
-             shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "");
+             shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "",
+             shape->flags & SMLA_KERNEL_PERSISTENT ? " persistent" : "");
 }

@@ -1,7 +1,7 @@
 /* The wgmma shapes of sm90_prefill. Generated.
  * PTX ISA 9.7.15.5.2: D = A * B + (accumulate ? D : 0); bf16 in, fp32 accumulate; A and B by
- * shared-memory descriptors; scale-a, scale-b 1; A along K, or along M where _a_mn is named; B along K (_b_k)
- * or along N (_b_mn). */
+ * shared-memory descriptors, A a fragment where _a_registers is named; scale-a, scale-b 1; A along K, or
+ * along M where _a_mn is named; B along K (_b_k) or along N (_b_mn). */
 #ifndef SMLA_WGMMA_CUH
 #define SMLA_WGMMA_CUH
 

@@ -28,7 +28,7 @@ static __device__ void read_a(u32 a[16], u32 tile)
 {
     const u32 row = threadIdx.x / 32 * 16 + threadIdx.x % 16;
     for (u32 k = 0; k < 4; k++)
-        ldmatrix_x4(a + 4 * k, tile + row * 128 + ((2 * k + threadIdx.x % 32 / 16) ^ row % 8) * 16);
+        ldmatrix_x4(*(u32(*)[4])(a + 4 * k), tile + row * 128 + ((2 * k + threadIdx.x % 32 / 16) ^ row % 8) * 16);
 }
 
 static __device__ void multiply(float d[32], const u32 a[4], u64 b)

@@ -116,15 +116,6 @@ __device__ __forceinline__ u64 descriptor(u32 address, u32 leading_bytes, u32 st
            (u64)swizzle << 62;
 }
 
-/* 9.7.14.5.15 ldmatrix: lane i gives the address of row i % 8 of matrix i / 8. */
-__device__ __forceinline__ void ldmatrix_x4(u32 *r, u32 address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-
 /* Two floats as bf16; `low` in the lower half. */
 __device__ __forceinline__ u32 bf16x2(float low, float high)
 {

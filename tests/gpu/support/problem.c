@@ -37,7 +37,7 @@ static bool same_name(const char *a, const char *b)
 static bool same_kernel(const smla_kernel_desc *a, const smla_kernel_desc *b)
 {
     return a->h_q == b->h_q && a->d_qk == b->d_qk && same_name(a->kv_format, b->kv_format) &&
-           same_name(a->extra_kv_format, b->extra_kv_format) && a->kv_layout == b->kv_layout &&
+           same_name(a->extra_kv_format, b->extra_kv_format) && a->flags == b->flags && a->kv_layout == b->kv_layout &&
            a->extra_kv_layout == b->extra_kv_layout;
 }
 
@@ -452,14 +452,16 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
 {
     memset(out, 0, sizeof(*out));
     out->spec = *spec;
-    if (bench->emulated && out->spec.s_q > 4)
-        out->spec.s_q = 4;
+    const int64_t most = !bench->emulated ? INT64_MAX : spec->emulated_s_q ? spec->emulated_s_q : 4;
+    if (out->spec.s_q > most)
+        out->spec.s_q = most;
     if (out->spec.h_q == 0)
         out->spec.h_q = 64;
     if (out->spec.d_qk == 0)
         out->spec.d_qk = 512;
     spec = &out->spec;
-    const smla_kernel_desc desc = describe(spec);
+    smla_kernel_desc desc = describe(spec);
+    desc.flags = bench->kernel_flags;
     if (prepare_both(bench, &desc, why) != 0)
         return false;
     out->args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),

@@ -32,6 +32,7 @@ struct problem_spec {
     int32_t h_q;  /* 0: 64 */
     int32_t d_qk; /* 0: 512 */
     int64_t s_q;
+    int64_t emulated_s_q; /* at most so many on the emulated device; 0: 4 */
     int64_t s_kv;
     int64_t topk;
     double invalid;   /* share of entries that are out of range, anywhere in the list */
@@ -74,6 +75,7 @@ struct bench {
     smla_kernel *prefill;
     smla_kernel *reference;
     smla_kernel_desc desc; /* of prefill */
+    uint32_t kernel_flags; /* of the next problem's prefill kernel */
     bool emulated;         /* no card but the emulated device: problems are cut to size, the CPU reference judges */
 };
 

@@ -1,0 +1,40 @@
+/* Configuration of sm90_prefill_persistent for sm_90a, kv bf16. Generated; see the plan for the reasons. */
+#ifndef SMLA_CONFIG_CUH
+#define SMLA_CONFIG_CUH
+
+#define SMLA_H_Q 64 /* heads, by the description */
+#define SMLA_D_QK 512 /* elements, by the description */
+#define SMLA_D_V 512 /* elements, by the description */
+#define SMLA_BLOCK_HEADS 64 /* heads, by the target */
+#define SMLA_HEAD_BLOCKS 1 /* units, by the plan */
+#define SMLA_BLOCK_KEYS 64 /* keys, by the plan */
+#define SMLA_ITEM_SLOTS 3 /* slots, by the plan */
+#define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */
+#define SMLA_QUERY_REGISTER_TILES 7 /* tiles, by the plan */
+#define SMLA_UNHELD_BLOCKS 2 /* blocks, by the plan */
+#define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
+#define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
+#define SMLA_THREADS 384 /* threads, by the plan */
+#define SMLA_SOFTMAX_REGISTERS 184 /* registers, by the plan */
+#define SMLA_OUTPUT_REGISTERS 160 /* registers, by the plan */
+#define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
+#define SMLA_CACHES 1 /* caches, by the description */
+#define SMLA_FLAT 1 /* by the plan */
+#define SMLA_KV_VALUE_BITS 16 /* bits, by the description */
+#define SMLA_KV_VALUE_ELEMS 512 /* elements, by the description */
+#define SMLA_KV_SCALE_TYPE 0 /* by the description */
+#define SMLA_KV_SCALE_GROUP 0 /* elements, by the description */
+#define SMLA_KV_BY_PAGE 0 /* by the description */
+#define SMLA_KV_TOKEN_BYTES 1024 /* bytes, by the description */
+#define SMLA_KV_SCALE_OFFSET_BYTES 1024 /* bytes, by the description */
+#define SMLA_KV_SCALE_BYTES 0 /* bytes, by the description */
+#define SMLA_KV_TAIL_OFFSET_BYTES 1024 /* bytes, by the description */
+#define SMLA_ITEM_OFFSET 0 /* bytes, by the plan: queries and blocks of keys, tiles of 64 columns */
+#define SMLA_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
+#define SMLA_QUERY_REST_OFFSET 212992 /* bytes, by the plan: the query's tiles that are not in registers */
+#define SMLA_ROW_SCALE_OFFSET 221184 /* bytes, by the plan: factor for out before a block's P.V */
+#define SMLA_ROWS_OFFSET 221696 /* bytes, by the plan: sums, largest logits and references of every other unit */
+#define SMLA_BARRIERS_OFFSET 226304 /* bytes, by the plan: mbarriers: item_full for each slot, p_ready and p_free for each slot of P, query_taken */
+#define SMLA_SHARED_BYTES 226384 /* bytes, by the plan */
+
+#endif
