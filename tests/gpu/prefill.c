@@ -371,7 +371,8 @@ static bool way_make(struct bench *bench, struct way *way, char why[PROBLEM_WHY]
 static void way_free(struct way *way)
 {
     free(way->bits);
-    problem_free(way->bench, &way->problem);
+    if (way->bench)
+        problem_free(way->bench, &way->problem);
 }
 
 static void test_stream(struct bench *bench, const char *name, void *stream)
@@ -398,7 +399,7 @@ static void *call_from_thread(void *argument)
 static void test_threads(struct bench *bench)
 {
     enum { THREADS = 8 };
-    struct way ways[THREADS];
+    struct way ways[THREADS] = {0};
     pthread_t threads[THREADS];
     char why[PROBLEM_WHY] = "calls from 8 threads without a context, NULL stream among them";
     bool fine = true;
