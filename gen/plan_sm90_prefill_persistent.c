@@ -56,12 +56,12 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
 smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan,
                                              struct gen_refusal *refusal)
 {
-    if (spec->d_qk != spec->d_v || gen_plan_dequantises(spec) || spec->has_extra_kv || gen_sm90_prefill_turns(spec))
-        return gen_refuse(
-            refusal, SMLA_ERROR_UNSUPPORTED,
-            "flags: there is a persistent kernel over one bf16 cache with d_qk %d and 57 to 64 or 81 to 128 "
-            "heads; without SMLA_KERNEL_PERSISTENT there is one for these too",
-            spec->d_v);
+    if (spec->d_qk != spec->d_v || gen_plan_dequantises(spec) || spec->has_extra_kv || spec->h_q < 64 ||
+        gen_sm90_prefill_turns(spec))
+        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
+                          "flags: there is a persistent kernel over one bf16 cache with d_qk %d and 64 or 81 to 128 "
+                          "heads; without SMLA_KERNEL_PERSISTENT there is one for these too",
+                          spec->d_v);
     plan->family = spec->target->family;
     plan->kernel = "sm90_prefill_persistent";
     plan->template_name = "sm90_prefill_persistent.cu";

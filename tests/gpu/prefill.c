@@ -152,8 +152,14 @@ static const struct problem_spec persistent[] = {
      .lengths = LENGTHS_WILD,
      .emulated_s_q = 25,
      .sink = true},
-    {.name = "57 heads", .h_q = 57, .s_q = 300, .s_kv = 2048, .topk = 200, .lengths = LENGTHS_RANDOM, .strided = true},
-    {.name = "81 heads, strided", .h_q = 81, .s_q = 300, .s_kv = 2048, .topk = 200, .strided = true, .sink = true},
+    {.name = "81 heads, strided",
+     .h_q = 81,
+     .s_q = 300,
+     .s_kv = 2048,
+     .topk = 200,
+     .lengths = LENGTHS_RANDOM,
+     .strided = true,
+     .sink = true},
     {.name = "128 heads, short lists",
      .h_q = 128,
      .s_q = 700,
@@ -483,7 +489,7 @@ static void test_batch_invariance(struct bench *bench, const char *name, int32_t
 static bool has_persistent_kernel(const struct problem_spec *spec)
 {
     const int32_t h_q = spec->h_q == 0 ? 64 : spec->h_q;
-    return (h_q > 80 || (h_q > 56 && h_q <= 64)) && (spec->d_qk == 0 || spec->d_qk == 512);
+    return (h_q > 80 || h_q == 64) && (spec->d_qk == 0 || spec->d_qk == 512);
 }
 
 static void test_table(struct bench *bench, const struct problem_spec *table, size_t count, int repeats)
