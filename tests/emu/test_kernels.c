@@ -103,7 +103,7 @@ static void every_shape(void **state)
  * query before another one has waited for its beginning: many schedules, in search of one that lets it. */
 static void persistent_kernel(void **state)
 {
-    static const int64_t calls[][2] = {{5, 200}, {1, 64}, {1, 128}, {2, 128}, {5, 64}, {5, 100}, {4, 300}};
+    static const int64_t calls[][2] = {{5, 200}, {1, 64}, {1, 128}, {5, 64}, {5, 100}};
     struct harness harness;
     char why[HARNESS_WHY];
     (void)state;
@@ -113,7 +113,7 @@ static void persistent_kernel(void **state)
         struct harness_call call;
         assert_true(harness_call_make(&harness, &call, calls[i][0], 400, calls[i][1]));
         for (int schedule = EMU_EAGER; schedule <= EMU_PCT; schedule++)
-            for (uint64_t seed = 1; seed <= (schedule < EMU_RANDOM ? 1 : schedule == EMU_RANDOM ? 3 : 15); seed++) {
+            for (uint64_t seed = 1; seed <= (schedule < EMU_RANDOM ? 1 : schedule == EMU_RANDOM ? 1 : 2); seed++) {
                 const struct emu_options options = options_of((enum emu_schedule)schedule, seed);
                 must_be_right(&harness, &call, &options);
             }
