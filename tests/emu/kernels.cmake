@@ -7,6 +7,7 @@ foreach(name kernels mutation)
   target_link_libraries(emu_test_${name} PRIVATE emu_kernel_harness ${CMOCKA_LIBRARY})
   add_test(NAME emu.${name} COMMAND emu_test_${name})
 endforeach()
+set_tests_properties(emu.mutation PROPERTIES LABELS long) # says the same under sanitizers, in minutes
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
 if(TARGET gpu-prefill)
