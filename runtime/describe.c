@@ -54,6 +54,10 @@ static void describe_format(const struct gen_kv_format *format, const char *pref
 /* Layouts have no options: the description goes through a file. */
 static void describe_file_command(const struct gen_spec *spec, const char *cache, char text[RT_COMMAND_BYTES])
 {
+    const char *const flags = spec->checked && spec->persistent ? ",\"flags\":[\"checked\",\"persistent\"]"
+                              : spec->checked                   ? ",\"flags\":[\"checked\"]"
+                              : spec->persistent                ? ",\"flags\":[\"persistent\"]"
+                                                                : "";
     char format[RT_LAYOUT_BYTES + 32], extra[RT_LAYOUT_BYTES + 32] = "";
 
     describe_format(&spec->kv, "", format);
@@ -64,8 +68,7 @@ static void describe_file_command(const struct gen_spec *spec, const char *cache
         "echo '[{\"op\":\"%s\",\"h_q\":%d,\"d_qk\":%d,\"d_v\":%d%s%s%s%s}]' >kernel.json && %ssmla-gen --sm %s --from "
         "kernel.json --emit cubin -o kernel.cubin",
         gen_op_name(spec->op), spec->h_q, spec->d_qk, spec->d_v, format, extra,
-        spec->batch_invariant ? ",\"batch_invariant\":true" : "", spec->checked ? ",\"flags\":[\"checked\"]" : "",
-        cache, spec->target->name);
+        spec->batch_invariant ? ",\"batch_invariant\":true" : "", flags, cache, spec->target->name);
 }
 
 void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, char text[RT_COMMAND_BYTES])

@@ -69,107 +69,82 @@ static void make_bundle(uint32_t op, const char *target, struct gen_bundle *bund
         fail_msg("%s", refusal.text);
 }
 
+/* A description's plan against a file of tests/gen/golden, and what is generated for its template against those of
+ * templates/example. example: NULL for none. */
+static void check_goldens(const smla_kernel_desc *desc, const char *plan_name, const char *example)
+{
+    struct gen_bundle bundle;
+    struct gen_refusal refusal = {""};
+    if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    struct gen_text plan = {0}, config = {0}, wgmma = {0};
+    char path[128];
+    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
+    snprintf(path, sizeof path, "tests/gen/golden/%s.plan", plan_name);
+    check_golden(path, &plan);
+    if (example) {
+        gen_config_print(&bundle.spec, &bundle.plan, &config);
+        snprintf(path, sizeof path, "templates/example/%s/smla_config.cuh", example);
+        check_golden(path, &config);
+    }
+    if (example && bundle.plan.wgmma_count > 0) {
+        gen_wgmma_print(&bundle.plan, &wgmma);
+        snprintf(path, sizeof path, "templates/example/%s/smla_wgmma.cuh", example);
+        check_golden(path, &wgmma);
+    }
+    gen_bundle_free(&bundle);
+}
+
 static void golden_sm90_prefill(void **state)
 {
+    const smla_kernel_desc desc = prefill_desc("90");
     (void)state;
-    struct gen_bundle bundle;
-    make_bundle(SMLA_OP_PREFILL, "90", &bundle);
-    struct gen_text plan = {0}, config = {0}, wgmma = {0};
-    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
-    gen_config_print(&bundle.spec, &bundle.plan, &config);
-    gen_wgmma_print(&bundle.plan, &wgmma);
-    check_golden("tests/gen/golden/sm90_prefill_h64_d512.plan", &plan);
-    check_golden("templates/example/sm90_prefill/smla_config.cuh", &config);
-    check_golden("templates/example/sm90_prefill/smla_wgmma.cuh", &wgmma);
-    gen_bundle_free(&bundle);
+    check_goldens(&desc, "sm90_prefill_h64_d512", "sm90_prefill");
 }
 
 /* Two blocks of heads, the second part full; keys wider than values. */
 static void golden_sm90_prefill_wide(void **state)
 {
-    (void)state;
     smla_kernel_desc desc = prefill_desc("90");
+    (void)state;
     desc.h_q = 80;
     desc.d_qk = 576;
-    struct gen_bundle bundle;
-    struct gen_refusal refusal = {""};
-    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
-        fail_msg("%s", refusal.text);
-    struct gen_text plan = {0};
-    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
-    check_golden("tests/gen/golden/sm90_prefill_h80_d576.plan", &plan);
-    gen_bundle_free(&bundle);
+    check_goldens(&desc, "sm90_prefill_h80_d576", NULL);
 }
 
 /* Few heads: the tile turned round, a third key slot, P with fewer. */
 static void golden_sm90_prefill_turned(void **state)
 {
-    (void)state;
     smla_kernel_desc desc = prefill_desc("90");
+    (void)state;
     desc.h_q = 6;
     desc.d_qk = 576;
-    struct gen_bundle bundle;
-    struct gen_refusal refusal = {""};
-    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
-        fail_msg("%s", refusal.text);
-    struct gen_text plan = {0}, config = {0}, wgmma = {0};
-    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
-    gen_config_print(&bundle.spec, &bundle.plan, &config);
-    gen_wgmma_print(&bundle.plan, &wgmma);
-    check_golden("tests/gen/golden/sm90_prefill_turned_h6_d576.plan", &plan);
-    check_golden("templates/example/sm90_prefill_turned/smla_config.cuh", &config);
-    check_golden("templates/example/sm90_prefill_turned/smla_wgmma.cuh", &wgmma);
-    gen_bundle_free(&bundle);
+    check_goldens(&desc, "sm90_prefill_turned_h6_d576", "sm90_prefill_turned");
 }
 
 /* Blocks that compute one query after the other. */
 static void golden_sm90_prefill_persistent(void **state)
 {
-    (void)state;
     smla_kernel_desc desc = prefill_desc("90");
+    (void)state;
     desc.flags = SMLA_KERNEL_PERSISTENT;
-    struct gen_bundle bundle;
-    struct gen_refusal refusal = {""};
-    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
-        fail_msg("%s", refusal.text);
-    struct gen_text plan = {0}, config = {0}, wgmma = {0};
-    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
-    gen_config_print(&bundle.spec, &bundle.plan, &config);
-    gen_wgmma_print(&bundle.plan, &wgmma);
-    check_golden("tests/gen/golden/sm90_prefill_persistent_h64_d512.plan", &plan);
-    check_golden("templates/example/sm90_prefill_persistent/smla_config.cuh", &config);
-    check_golden("templates/example/sm90_prefill_persistent/smla_wgmma.cuh", &wgmma);
-    gen_bundle_free(&bundle);
+    check_goldens(&desc, "sm90_prefill_persistent_h64_d512", "sm90_prefill_persistent");
 }
 
 static void golden_prefill_reference(void **state)
 {
+    smla_kernel_desc desc = prefill_desc("90");
     (void)state;
-    struct gen_bundle bundle;
-    make_bundle(SMLA_OP_PREFILL_REFERENCE, "90", &bundle);
-    struct gen_text plan = {0}, config = {0};
-    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
-    gen_config_print(&bundle.spec, &bundle.plan, &config);
-    check_golden("tests/gen/golden/prefill_reference_h64_d512.plan", &plan);
-    check_golden("templates/example/prefill_reference/smla_config.cuh", &config);
-    gen_bundle_free(&bundle);
+    desc.op = SMLA_OP_PREFILL_REFERENCE;
+    check_goldens(&desc, "prefill_reference_h64_d512", "prefill_reference");
 }
 
 static void golden_combine(void **state)
 {
-    (void)state;
-    struct gen_bundle bundle;
     const smla_kernel_desc desc = {
         .struct_size = sizeof(desc), .op = SMLA_OP_COMBINE, .h_q = 64, .batch_invariant = 1, .target = "90"};
-    struct gen_refusal refusal = {""};
-    if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
-        fail_msg("%s", refusal.text);
-    struct gen_text plan = {0}, config = {0};
-    gen_plan_print(&bundle.spec, &bundle.plan, &plan);
-    gen_config_print(&bundle.spec, &bundle.plan, &config);
-    check_golden("tests/gen/golden/combine_h64.plan", &plan);
-    check_golden("templates/example/combine/smla_config.cuh", &config);
-    gen_bundle_free(&bundle);
+    (void)state;
+    check_goldens(&desc, "combine_h64", "combine");
 }
 
 /* Beside the kernel, the entry point that looks at the lists first; of whichever kernel it is. */

@@ -477,11 +477,13 @@ static void support_tells(void **state)
                         "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1) and SMLA_KERNEL_PERSISTENT (0x2)");
 }
 
-/* Where nothing may be compiled, the line that builds the kernel says that it is a checked one. */
+/* Where nothing may be compiled, the line that builds the kernel says which it is: as options, or in a file. */
 static void told_as_what_it_is(void **state)
 {
+    static const smla_kv_layout layout = {
+        .struct_size = sizeof layout, .value_type = SMLA_VALUE_BF16, .value_elems = 512, .place = SMLA_PLACE_PAGE};
     smla_context_desc context_desc = stub_context_desc();
-    const smla_kernel_desc desc = checked_desc();
+    smla_kernel_desc desc = checked_desc();
     smla_context *context = NULL;
     smla_kernel *kernel = NULL;
     struct world world;
@@ -492,6 +494,16 @@ static void told_as_what_it_is(void **state)
     assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
     assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked target=90a", "--kv-format bf16 --checked --emit cubin");
+    desc.flags |= SMLA_KERNEL_PERSISTENT;
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
+    assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked persistent target=90a",
+                 "--kv-format bf16 --checked --persistent --emit cubin");
+    desc.kv_layout = &layout;
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
+    assert_error(SMLA_ERROR_NOT_CACHED, "\"flags\":[\"checked\",\"persistent\"]}]' >kernel.json");
+    desc.flags = SMLA_KERNEL_PERSISTENT;
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
+    assert_error(SMLA_ERROR_NOT_CACHED, "\"flags\":[\"persistent\"]}]' >kernel.json");
     smla_context_destroy(context);
 }
 
