@@ -1,4 +1,4 @@
-/* Sparse MLA prefill for sm_90, bf16 caches: blocks that live as long as the launch, the query in registers.
+/* Sparse MLA prefill for sm_90, one bf16 cache: blocks that live as long as the launch, the query in registers.
  *
  *   logit[h, j] = sm_scale * sum_d query[h, d] * kv[indices[j], d]        over the valid entries j of the list
  *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (sum_j exp(logit[h, j]) + exp(attn_sink[h]))
