@@ -32,7 +32,8 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,
                "columns of out an output warpgroup holds");
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
-    add_number(plan, "softmax_registers", 184, "registers", GEN_BY_PLAN, "112 of the query, 32 logits, the state of two rows");
+    add_number(plan, "softmax_registers", 184, "registers", GEN_BY_PLAN,
+               "112 of the query, 32 logits, the state of two rows");
     add_number(plan, "output_registers", 160, "registers", GEN_BY_PLAN, "128 accumulators; 184 + 2 x 160 = 3 x 168");
     add_number(plan, "rescale_threshold_log2", 8, "log2", GEN_BY_PLAN,
                "out is rescaled only when the maximum grew by more: P stays below 2^8");
