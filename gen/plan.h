@@ -60,6 +60,7 @@ struct gen_plan {
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
     int32_t param_bytes; /* size of the one kernel parameter, a struct from templates/ */
+    bool tensor_maps;    /* prefill: the parameter is smla_prefill_tensor_params */
     int32_t variant_count;
     int32_t paged_variant; /* the one for caches with pages; of prefill */
     int32_t check_variant; /* the one that looks at the lists first; 0: none */

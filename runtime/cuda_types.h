@@ -49,6 +49,11 @@ struct rt_cu_launch_config {
     X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                                                                      \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                                          \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                                              \
+    X(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 9)                                                                             \
+    X(CU_TENSOR_MAP_INTERLEAVE_NONE, 0)                                                                                \
+    X(CU_TENSOR_MAP_SWIZZLE_128B, 3)                                                                                   \
+    X(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3)                                                                           \
+    X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                                                            \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                             \
@@ -95,7 +100,11 @@ enum {
     X(cuFuncGetAttribute, 2020, (int *value, int attribute, rt_cu_function function))                                  \
     X(cuFuncSetAttribute, 9000, (rt_cu_function function, int attribute, int value))                                   \
     X(cuLaunchKernelEx, 11060,                                                                                         \
-      (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))
+      (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))            \
+    X(cuTensorMapEncodeTiled, 12000,                                                                                   \
+      (void *map, int type, unsigned int rank, void *address, const uint64_t *dims, const uint64_t *strides,           \
+       const unsigned int *box, const unsigned int *element_strides, int interleave, int swizzle, int l2_promotion,    \
+       int fill))
 
 /* The same of symbols that checked kernels alone call. They may be missing: smla_prepare says so, or, of the second
  * list, what they tell is done without. */

@@ -28,6 +28,7 @@ struct smla_kernel {
     int32_t paged_variant; /* of functions: prefill where a cache has pages */
     int32_t check_variant; /* of functions: of a checked kernel, launched first; 0: none */
     int32_t check_threads;
+    bool tensor_maps; /* the parameter is smla_prefill_tensor_params */
     int32_t threads;
     int32_t shared_bytes;
     int32_t blocks_per_query;

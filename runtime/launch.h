@@ -4,6 +4,18 @@
 
 #include "kernel.h"
 
+/* A tensor map to encode: of [tokens, heads, columns] bf16, in boxes of some heads and columns of one token, with the
+ * 128-byte swizzle; what a box has past the ends is zeros, and is not written. */
+struct rt_tensor {
+    const char *name; /* for messages */
+    const void *data;
+    uint64_t dims[3];    /* columns, heads, tokens */
+    uint64_t strides[2]; /* bytes from a head, a token to the next */
+    unsigned int box[3];
+};
+
+enum { RT_MAX_TENSOR_MAPS = 2 };
+
 struct rt_launch {
     rt_cu_function function; /* of the kernel's */
     const char *name;        /* for messages */
@@ -12,6 +24,9 @@ struct rt_launch {
     int32_t threads; /* a block */
     int32_t shared_bytes;
     void *params; /* the one parameter's struct; read before the function returns */
+    int map_count;
+    struct rt_tensor tensors[RT_MAX_TENSOR_MAPS];
+    void *maps[RT_MAX_TENSOR_MAPS]; /* where in params they are encoded, before the launch: it takes a context */
 };
 
 /* In the current context, which is the kernel's. Returns SMLA_OK; DRIVER. */

@@ -6,7 +6,11 @@
 #include "clock.h"
 #include "error.h"
 
-enum { LOG_BYTES = 4096 };
+enum {
+    LOG_BYTES = 4096,
+    TENSOR_MAP_ALIGNMENT =
+        64, /* a parameter that holds tensor maps begins at a multiple of it, in the driver's count */
+};
 
 smla_status rt_modules_init(struct rt_modules *modules)
 {
@@ -102,7 +106,7 @@ static smla_status check_parameters(const struct rt_device *device, const struct
 
     if (result != RT_CUDA_SUCCESS)
         return fail_load(device, module, result, "cuKernelGetParamInfo(0)");
-    if (offset != 0)
+    if (offset != 0 && !(plan->tensor_maps && offset < TENSOR_MAP_ALIGNMENT))
         return fail_layout(module, "its parameter at offset", offset, 0);
     if (size != (size_t)plan->param_bytes)
         return fail_layout(module, "a parameter of bytes", size, (size_t)plan->param_bytes);

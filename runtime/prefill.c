@@ -7,7 +7,7 @@
 #include "error.h"
 #include "launch.h"
 #include "prefill_check.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
 #include "sized.h"
 #include "tensor_check.h"
 
@@ -334,10 +334,24 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
     return SMLA_OK;
 }
 
-static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_prefill_params *params, void *stream)
+static struct rt_tensor map_of(const smla_kernel *kernel, const struct tensor *tensor, const void *data, int64_t s_q,
+                               int32_t columns, unsigned int box_heads)
 {
+    return (struct rt_tensor){
+        .name = tensor->name,
+        .data = data,
+        .dims = {(uint64_t)columns, (uint64_t)kernel->h_q, (uint64_t)s_q},
+        .strides = {(uint64_t)tensor->column_stride * 2, (uint64_t)tensor->row_stride * 2},
+        .box = {SMLA_MAP_COLUMNS, box_heads, 1},
+    };
+}
+
+static smla_status launch(const smla_kernel *kernel, bool paged, const struct tensor tensors[TENSORS],
+                          struct smla_prefill_tensor_params *tensor_params, void *stream)
+{
+    struct smla_prefill_params *params = &tensor_params->prefill;
     const int64_t blocks = params->s_q * kernel->blocks_per_query;
-    const struct rt_launch launch = {
+    struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .name = kernel->name,
         .threads = kernel->threads,
@@ -347,6 +361,14 @@ static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_pre
         .params = params,
     };
 
+    if (kernel->tensor_maps) {
+        launch.map_count = 2;
+        launch.tensors[0] =
+            map_of(kernel, &tensors[QUERY], params->query, params->s_q, kernel->d_qk, SMLA_QUERY_MAP_HEADS);
+        launch.tensors[1] = map_of(kernel, &tensors[OUT], params->out, params->s_q, kernel->d_v, SMLA_OUT_MAP_HEADS);
+        launch.maps[0] = &tensor_params->query_map;
+        launch.maps[1] = &tensor_params->out_map;
+    }
     return rt_launch_on(kernel, &launch, stream);
 }
 
@@ -376,7 +398,7 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
 {
     struct tensor tensors[TENSORS];
     struct cache_args caches[2];
-    struct smla_prefill_params params;
+    struct smla_prefill_tensor_params params; /* the first part is the parameter of kernels without tensor maps */
     smla_prefill_args full;
 
     smla_status status = check_kernel(kernel, "smla_prefill");
@@ -393,12 +415,12 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     status = check_tensors(kernel, &full, caches, tensors);
     if (status != SMLA_OK)
         return status;
-    fill_params(kernel, &full, caches, tensors, &params);
+    fill_params(kernel, &full, caches, tensors, &params.prefill);
     if (kernel->check_variant)
-        status = check_contents(kernel, &full, caches, tensors, &params, stream);
+        status = check_contents(kernel, &full, caches, tensors, &params.prefill, stream);
     if (status != SMLA_OK)
         return status;
-    return launch(kernel, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, &params, stream);
+    return launch(kernel, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, tensors, &params, stream);
 }
 
 smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
