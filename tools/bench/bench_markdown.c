@@ -213,6 +213,34 @@ static void print_rival(const json_t *row, const char *name)
     printf(" %.1f | %.2f |", number_of(json_object_get(rival, "us"), "median"), number_of(rival, "ratio"));
 }
 
+/* One figure of all pools: "9.5, 7.0, 4.4". */
+static void print_pools(const json_t *pools, const char *key, int digits)
+{
+    for (size_t i = 0; i < json_array_size(pools); i++) {
+        const json_t *pool = json_array_get(pools, i);
+        printf("%s", i == 0 ? " " : ", ");
+        if (key == NULL)
+            print_count(json_integer_value(json_object_get(pool, "rows")));
+        else
+            printf("%.*f", digits, number_of(json_object_get(pool, key), "value"));
+    }
+}
+
+static void print_ceilings(const json_t *root)
+{
+    const json_t *ceilings = json_object_get(root, "ceilings"), *pools = json_object_get(ceilings, "pools");
+    if (!json_is_array(pools))
+        return;
+    printf("\nCeilings of the same run: matrix %.0f TFLOP/s; with pools of",
+           number_of(json_object_get(ceilings, "matrix_tflops"), "value"));
+    print_pools(pools, NULL, 0);
+    printf(" KiB gather");
+    print_pools(pools, "gather_tbs", 1);
+    printf(" TB/s, and both together");
+    print_pools(pools, "both_tflops", 0);
+    printf(" TFLOP/s.\n");
+}
+
 static void print_table(const json_t *root, const struct result *results, size_t count)
 {
     const char *names[MOST_RIVALS];
@@ -241,6 +269,7 @@ static void print_table(const json_t *root, const struct result *results, size_t
             print_rival(row, names[j]);
         printf("\n");
     }
+    print_ceilings(root);
 }
 
 /* ---- A line for each variant of each shape ---- */
