@@ -149,7 +149,7 @@ static int set_key(struct bench_shape *shape, const char *key, const json_t *val
     return bench_shape_set(shape, name, text, where);
 }
 
-static int read_shape(const json_t *object, struct bench_shape *shape, const char *where)
+int bench_shape_read(const json_t *object, struct bench_shape *shape, const char *where)
 {
     const char *key;
     json_t *value;
@@ -182,7 +182,7 @@ int bench_shapes_read(const char *path, struct bench_shape **shapes, size_t *cou
         code = cli_fail(CLI_USAGE, "%s: it must be an array of one shape or more", path);
     for (size_t i = 0; i < *count && code == CLI_FINE; i++) {
         snprintf(where, sizeof where, "%s: shape %zu", path, i);
-        code = read_shape(json_array_get(root, i), &(*shapes)[i], where);
+        code = bench_shape_read(json_array_get(root, i), &(*shapes)[i], where);
     }
     json_decref(root);
     if (code != CLI_FINE)

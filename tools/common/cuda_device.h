@@ -29,8 +29,14 @@ int32_t device_capability(const struct device *device);
 /* Whether it is the emulated device (docs/emulator.md), which has no speed. */
 bool device_is_emulated(const struct device *device);
 
-/* One of the driver's attributes. */
-enum { DEVICE_ATTRIBUTE_SM_COUNT = 16, DEVICE_ATTRIBUTE_L2_BYTES = 38 }; /* CU_DEVICE_ATTRIBUTE_… */
+/* One of the driver's attributes, CU_DEVICE_ATTRIBUTE_… */
+enum {
+    DEVICE_ATTRIBUTE_CLOCK_KHZ = 13,
+    DEVICE_ATTRIBUTE_SM_COUNT = 16,
+    DEVICE_ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
+    DEVICE_ATTRIBUTE_MEMORY_BUS_BITS = 37,
+    DEVICE_ATTRIBUTE_L2_BYTES = 38
+};
 bool device_attribute(struct device *device, int attribute, int *out);
 
 /* The driver's version: 1000 * major + 10 * minor of the CUDA that it is for. */
