@@ -16,6 +16,7 @@
  * The softmax warpgroup multiplies query by key and does the softmax. Each output warpgroup multiplies P by its half of
  * V's columns, and gathers that half of every item: what it alone reads last it may overwrite without asking. The
  * matrix unit works for one side while the other computes: P . V of a block runs beside the softmax of the next. */
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "prefill_work.cuh"
@@ -371,6 +372,8 @@ __device__ __forceinline__ void output_role(const smla_prefill_params &params, b
     u32 p_index = 0, units_done = 0;
     for (u32 unit = blockIdx.x; unit < unit_count(params); unit += gridDim.x) {
         const work w = unit_work(params, unit);
+        if (unit + gridDim.x >= unit_count(params)) /* the block's last */
+            griddepcontrol_launch_dependents();
         if (w.block_count == 0) {
             store_empty(w, half);
             continue;
@@ -712,6 +715,7 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
     if (threadIdx.x == 0)
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
+    griddepcontrol_wait();
 
     int warpgroup = threadIdx.x / WARPGROUP;
     if (warpgroup == 0) {
