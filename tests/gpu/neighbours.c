@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "merge.h"
+#include "mutant.h"
 
 static int passed, failed;
 
@@ -208,6 +209,41 @@ static void test_prefill(const struct neighbours *with, const char *name, int32_
     report(name, fine, why);
 }
 
+/* A chain of a kernel that does not wait must go wrong: one that is silent here says nothing elsewhere. */
+static void test_without_wait(const struct neighbours *with, const char *name)
+{
+    static struct mutant mutant;
+    struct bench *bench = with->bench;
+    const struct problem_spec spec = {.name = name, .s_q = 200, .s_kv = 2048, .topk = 320};
+    struct problem problem;
+    char why[PROBLEM_WHY];
+    bool fine = problem_make(bench, &spec, &problem, why);
+    if (fine && !mutant_make(bench, "griddepcontrol_wait();", "", &mutant, why)) {
+        printf("       %-44s not run: %s\n", name, why);
+        problem_free(bench, &problem);
+        return;
+    }
+    if (fine) {
+        struct chain chain = {.with = with,
+                              .input = guarded_data(&problem.indices),
+                              .output = guarded_data(&problem.out),
+                              .input_bytes = problem.indices.size_bytes,
+                              .output_bytes = problem.out.size_bytes,
+                              .stale = 0xff,
+                              .calls = call_prefill,
+                              .kernel = &mutant.kernel,
+                              .prefill = {problem.args}};
+        fine = chain_open(&chain);
+        if (fine && run_chain(&chain, true, false, why)) {
+            snprintf(why, sizeof(why), "right each time without its wait: does nothing start early here?");
+            fine = false;
+        }
+        chain_close(&chain);
+        problem_free(bench, &problem);
+    }
+    report(name, fine, why);
+}
+
 /* ---- Chains with combine ---- */
 
 static bool call_combine(const struct chain *chain, void *stream)
@@ -381,6 +417,10 @@ int main(void)
         test_prefill(&with, "chain: persistent, queries", 64, SMLA_KERNEL_PERSISTENT, QUERIES, true, false);
         test_combine(&with, "chain: combine");
         test_halves(&with, "chain: prefill, prefill, combine");
+        if (bench.emulated) /* emu.mutation deletes the waits of all kernels */
+            printf("       chain: a missing wait shows                  not run: its fault would end the context\n");
+        else
+            test_without_wait(&with, "chain: a missing wait shows");
     } else {
         report("chains", false, device_why(bench.device));
     }
