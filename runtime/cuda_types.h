@@ -16,7 +16,17 @@ typedef struct rt_cu_stream_opaque *rt_cu_stream;
 typedef unsigned long long rt_cu_deviceptr;
 typedef unsigned long long rt_cu_allocation_handle; /* of the virtual memory API */
 
-/* CUlaunchConfig. smla passes no launch attribute. */
+/* CUlaunchAttribute; of its value, the members that smla sets. */
+struct rt_cu_launch_attribute {
+    int id;
+    char pad[4];
+    union {
+        char pad[64];
+        int programmaticStreamSerializationAllowed;
+    } value;
+};
+
+/* CUlaunchConfig. */
 struct rt_cu_launch_config {
     unsigned int gridDimX;
     unsigned int gridDimY;
@@ -26,7 +36,7 @@ struct rt_cu_launch_config {
     unsigned int blockDimZ;
     unsigned int sharedMemBytes;
     rt_cu_stream hStream;
-    void *attrs;
+    const struct rt_cu_launch_attribute *attrs;
     unsigned int numAttrs;
 };
 
@@ -56,6 +66,7 @@ struct rt_cu_launch_config {
     X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                                                            \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
+    X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                                        \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                             \
     X(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 3)                                                                          \
     X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                                       \

@@ -51,6 +51,7 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,
         .most_blocks = variant->blocks_per_sm > 0 ? variant->blocks_per_sm * device->sm_count : INT32_MAX,
+        .blocks_per_sm = variant->blocks_per_sm,
         .pointer_alignment_bytes = plan->pointer_alignment_bytes,
         .stride_alignment_elems = plan->stride_alignment_elems,
         .out_elem_bytes = is_reference(&bundle->spec) ? 4 : 2,

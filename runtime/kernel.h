@@ -33,6 +33,7 @@ struct smla_kernel {
     int32_t shared_bytes;
     int32_t blocks_per_query;
     int32_t most_blocks;             /* of a launch: those of a persistent kernel share the work among them */
+    int32_t blocks_per_sm;           /* of a persistent kernel; 0: it is none */
     int32_t pointer_alignment_bytes; /* of query and kv */
     int32_t stride_alignment_elems;  /* of query, kv and out */
     int32_t out_elem_bytes;

@@ -1,5 +1,7 @@
 #include "launch.h"
 
+#include "error.h"
+
 static smla_status encode_map(const struct rt_driver *driver, const struct rt_tensor *tensor, void *map)
 {
     static const unsigned int steps[3] = {1, 1, 1};
@@ -15,6 +17,22 @@ static smla_status encode_map(const struct rt_driver *driver, const struct rt_te
     return SMLA_OK;
 }
 
+smla_status rt_check_launch_flags(uint32_t flags)
+{
+    if (flags & ~(uint32_t)SMLA_LAUNCH_AFTER_PREVIOUS)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "launch_flags 0x%x: SMLA_LAUNCH_AFTER_PREVIOUS (0x1) is all there is", (unsigned)flags);
+    return SMLA_OK;
+}
+
+void rt_add_launch_flags(struct rt_launch *launch, uint32_t flags)
+{
+    if (flags & SMLA_LAUNCH_AFTER_PREVIOUS)
+        launch->attributes[launch->attribute_count++] =
+            (struct rt_cu_launch_attribute){.id = RT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                            .value.programmaticStreamSerializationAllowed = 1};
+}
+
 smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream)
 {
     const struct rt_cu_launch_config config = {
@@ -26,6 +44,8 @@ smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launc
         .blockDimZ = 1,
         .sharedMemBytes = (unsigned int)launch->shared_bytes,
         .hStream = stream,
+        .attrs = launch->attribute_count ? launch->attributes : NULL,
+        .numAttrs = launch->attribute_count,
     };
     void *parameters[] = {launch->params};
 

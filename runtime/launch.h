@@ -15,6 +15,7 @@ struct rt_tensor {
 };
 
 enum { RT_MAX_TENSOR_MAPS = 2 };
+enum { RT_MAX_LAUNCH_ATTRIBUTES = 4 };
 
 struct rt_launch {
     rt_cu_function function; /* of the kernel's */
@@ -27,7 +28,15 @@ struct rt_launch {
     int map_count;
     struct rt_tensor tensors[RT_MAX_TENSOR_MAPS];
     void *maps[RT_MAX_TENSOR_MAPS]; /* where in params they are encoded, before the launch: it takes a context */
+    struct rt_cu_launch_attribute attributes[RT_MAX_LAUNCH_ATTRIBUTES];
+    unsigned int attribute_count;
 };
+
+/* Refuses flags that are none of SMLA_LAUNCH_*: INVALID_ARGUMENT. */
+smla_status rt_check_launch_flags(uint32_t flags);
+
+/* Adds the attributes that SMLA_LAUNCH_* ask for. */
+void rt_add_launch_flags(struct rt_launch *launch, uint32_t flags);
 
 /* In the current context, which is the kernel's. Returns SMLA_OK; DRIVER. */
 smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream);

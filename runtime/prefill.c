@@ -168,7 +168,11 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_a
     if (!isfinite(args->sm_scale))
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %s: it must be finite, 1/sqrt(d_qk) for instance",
                        isnan(args->sm_scale) ? "NaN" : "infinite");
-    return SMLA_OK;
+    if (args->sm_limit < 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "sm_limit %d: the multiprocessors that a persistent kernel may take, at least 1, or 0 for all",
+                       args->sm_limit);
+    return rt_check_launch_flags(args->launch_flags);
 }
 
 /* Rows of bf16 may overlap; bytes of two quantised tokens are never the same ones, so a stride that is too small is a
@@ -346,17 +350,28 @@ static struct rt_tensor map_of(const smla_kernel *kernel, const struct tensor *t
     };
 }
 
-static smla_status launch(const smla_kernel *kernel, bool paged, const struct tensor tensors[TENSORS],
-                          struct smla_prefill_tensor_params *tensor_params, void *stream)
+/* A block for each query and its heads; of a persistent kernel, which shares them, no more than have a place. */
+static unsigned int block_count(const smla_kernel *kernel, int64_t s_q, int32_t sm_limit)
+{
+    const int64_t blocks = s_q * kernel->blocks_per_query;
+    int64_t most = kernel->most_blocks;
+
+    if (sm_limit > 0 && kernel->blocks_per_sm > 0 && most > (int64_t)sm_limit * kernel->blocks_per_sm)
+        most = (int64_t)sm_limit * kernel->blocks_per_sm;
+    return (unsigned int)(blocks < most ? blocks : most);
+}
+
+static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *args, bool paged,
+                          const struct tensor tensors[TENSORS], struct smla_prefill_tensor_params *tensor_params,
+                          void *stream)
 {
     struct smla_prefill_params *params = &tensor_params->prefill;
-    const int64_t blocks = params->s_q * kernel->blocks_per_query;
     struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .name = kernel->name,
         .threads = kernel->threads,
         .shared_bytes = kernel->shared_bytes,
-        .grid_x = (unsigned int)(blocks < kernel->most_blocks ? blocks : kernel->most_blocks),
+        .grid_x = block_count(kernel, params->s_q, args->sm_limit),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
@@ -369,6 +384,8 @@ static smla_status launch(const smla_kernel *kernel, bool paged, const struct te
         launch.maps[0] = &tensor_params->query_map;
         launch.maps[1] = &tensor_params->out_map;
     }
+    if (!kernel->check_variant) /* whose call has waited */
+        rt_add_launch_flags(&launch, args->launch_flags);
     return rt_launch_on(kernel, &launch, stream);
 }
 
@@ -420,7 +437,7 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
         status = check_contents(kernel, &full, caches, tensors, &params.prefill, stream);
     if (status != SMLA_OK)
         return status;
-    return launch(kernel, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, tensors, &params, stream);
+    return launch(kernel, &full, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, tensors, &params, stream);
 }
 
 smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,

@@ -22,6 +22,7 @@
  * What follows from it and is easily lost (docs/performance.md has the measurements): the output warpgroups' loop has
  * no register to spare and no load of its own between a gather and P . V, for it would queue behind the gather; the
  * softmax warpgroup fences with no load or store in flight but P's; tensor copies are spread over warps. */
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "prefill_tensor_params.h"
@@ -418,6 +419,8 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
     bool staged = false; /* out of the unit before is on its way out of its slot, which is to be refilled */
     for (u32 unit = blockIdx.x; unit < unit_count(params); unit += gridDim.x) {
         const work w = unit_work(params, unit);
+        if (unit + gridDim.x >= unit_count(params)) /* the block's last */
+            griddepcontrol_launch_dependents();
         if (w.block_count == 0) {
             store_empty(w, half);
             continue;
@@ -785,6 +788,7 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
     if (threadIdx.x == 0)
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
+    griddepcontrol_wait();
 
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0); /* told to be the same in a warp */
     if (warpgroup == 0) {

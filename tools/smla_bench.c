@@ -40,6 +40,7 @@ static const char help[] =
     "  --lengths LOW:HIGH      topk_length of each row uniform in it (none)\n"
     "  --sink                  with attn_sink\n"
     "  --persistent            the kernel whose blocks compute one query after the other\n"
+    "  --sm-limit N            it takes at most N multiprocessors (0: all)\n"
     "  --indices KIND          uniform; drift: one entry in 20 changes from a query to the next;\n"
     "                          window: the last 128 positions, the others random before them; or\n"
     "                          a file: safetensors with 'indices', or plain int32, [s_q, topk]\n"
@@ -74,6 +75,7 @@ enum {
     OPTION_LENGTHS,
     OPTION_SINK,
     OPTION_PERSISTENT,
+    OPTION_SM_LIMIT,
     OPTION_INDICES,
     OPTION_SHAPES,
     OPTION_RIVAL,
@@ -102,6 +104,7 @@ static const struct option long_options[] = {
     {"lengths", required_argument, NULL, OPTION_LENGTHS},
     {"sink", no_argument, NULL, OPTION_SINK},
     {"persistent", no_argument, NULL, OPTION_PERSISTENT},
+    {"sm-limit", required_argument, NULL, OPTION_SM_LIMIT},
     {"indices", required_argument, NULL, OPTION_INDICES},
     {"shapes", required_argument, NULL, OPTION_SHAPES},
     {"rival", required_argument, NULL, OPTION_RIVAL},

@@ -264,7 +264,8 @@ enum emu_result harness_run(const struct harness *harness, const struct harness_
                                 .grid = {grid_blocks(harness, call->s_q), reference ? (uint32_t)call->h_q : 1, 1},
                                 .block = {harness->support.threads, 1, 1},
                                 .shared_bytes = harness->support.shared_bytes,
-                                .sm_count = SM_COUNT};
+                                .sm_count = SM_COUNT,
+                                .dependent = true}; /* the strictest: nothing before griddepcontrol.wait */
     const enum emu_result result = emu_run(&launch, options, memory, report);
     *wrong = !is_right(harness, call, &params);
     emu_memory_destroy(memory);

@@ -86,5 +86,9 @@ bool device_module_function(struct device *device, void *module, const char *nam
                             void **function);
 bool device_launch(struct device *device, void *function, int32_t blocks, int32_t threads, int32_t shared_bytes,
                    void *stream, void **parameters);
+/* Without dynamic shared memory, and so that it may start before the launch ahead of it in the stream has ended: the
+ * kernel executes griddepcontrol.wait. */
+bool device_launch_dependent(struct device *device, void *function, int32_t blocks, int32_t threads, void *stream,
+                             void **parameters);
 
 #endif
