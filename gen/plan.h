@@ -82,8 +82,8 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
 /* The plan functions, one file each. */
 bool gen_sm90_prefill_turns(const struct gen_spec *spec); /* whether heads are better N of the matrix tile than M */
 smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
-smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan,
-                                             struct gen_refusal *refusal);
+bool gen_sm90_prefill_persists(const struct gen_spec *spec); /* whether queries share blocks of threads */
+smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan);
 smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
                                          struct gen_refusal *refusal);
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);

@@ -3,7 +3,8 @@
  * One block computes one query token for up to 64 heads. Three warpgroups: one multiplies query by key and does the
  * softmax, two multiply P by V, each for half of the output columns, and gather the same half of every key
  * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). Where few heads would leave
- * most of a tile of 64 empty, another kernel is planned (plan_sm90_prefill_turned.c). */
+ * most of a tile of 64 empty, another kernel is planned (plan_sm90_prefill_turned.c), and another where queries can
+ * share blocks (plan_sm90_prefill_persistent.c). */
 #include <stdio.h>
 
 #include "plan_add.h"
@@ -81,10 +82,10 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
     const smla_status status = gen_plan_check_formats(spec, refusal);
     if (status != SMLA_OK)
         return status;
-    if (spec->persistent)
-        return gen_plan_sm90_prefill_persistent(spec, plan, refusal);
     if (gen_sm90_prefill_turns(spec))
         return gen_plan_sm90_prefill_turned(spec, plan, refusal);
+    if (gen_sm90_prefill_persists(spec))
+        return gen_plan_sm90_prefill_persistent(spec, plan);
     plan->family = spec->target->family;
     plan->kernel = "sm90_prefill";
     plan->template_name = "sm90_prefill.cu";

@@ -52,15 +52,14 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
                "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_taken");
 }
 
-smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan,
-                                             struct gen_refusal *refusal)
+bool gen_sm90_prefill_persists(const struct gen_spec *spec)
 {
-    if (spec->d_qk != spec->d_v || gen_plan_dequantises(spec) || spec->has_extra_kv || spec->h_q < 64 ||
-        gen_sm90_prefill_turns(spec))
-        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "flags: there is a persistent kernel over one bf16 cache with d_qk %d and 64 or 81 to 128 "
-                          "heads; without SMLA_KERNEL_PERSISTENT there is one for these too",
-                          spec->d_v);
+    return !spec->not_persistent && spec->d_qk == spec->d_v && !gen_plan_dequantises(spec) && !spec->has_extra_kv &&
+           spec->h_q >= 57;
+}
+
+smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan)
+{
     plan->family = spec->target->family;
     plan->kernel = "sm90_prefill_persistent";
     plan->template_name = "sm90_prefill_persistent.cu";

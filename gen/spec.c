@@ -130,10 +130,10 @@ static smla_status check_flags(const smla_kernel_desc *desc, struct gen_refusal 
 {
     if (desc->reserved)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "reserved %u: zero the description first", desc->reserved);
-    if (desc->flags & ~(uint32_t)(SMLA_KERNEL_CHECKED | SMLA_KERNEL_PERSISTENT))
+    if (desc->flags & ~(uint32_t)(SMLA_KERNEL_CHECKED | SMLA_KERNEL_NOT_PERSISTENT))
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "flags 0x%x: there are SMLA_KERNEL_CHECKED (0x%x) and SMLA_KERNEL_PERSISTENT (0x%x)",
-                          desc->flags, SMLA_KERNEL_CHECKED, SMLA_KERNEL_PERSISTENT);
+                          "flags 0x%x: there are SMLA_KERNEL_CHECKED (0x%x) and SMLA_KERNEL_NOT_PERSISTENT (0x%x)",
+                          desc->flags, SMLA_KERNEL_CHECKED, SMLA_KERNEL_NOT_PERSISTENT);
     if (desc->flags && desc->op != SMLA_OP_PREFILL)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
                           "flags 0x%x: there is no checked or persistent %s kernel, only prefill's: use 0", desc->flags,
@@ -160,7 +160,7 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
     made.d_v = 512;
     made.batch_invariant = desc->batch_invariant == 1;
     made.checked = (desc->flags & SMLA_KERNEL_CHECKED) != 0;
-    made.persistent = (desc->flags & SMLA_KERNEL_PERSISTENT) != 0;
+    made.not_persistent = (desc->flags & SMLA_KERNEL_NOT_PERSISTENT) != 0;
     if (desc->op != SMLA_OP_COMBINE)
         status = find_kv_formats(desc, &made, refusal);
     if (status == SMLA_OK && !target)

@@ -12,7 +12,7 @@ void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
     snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s%s target=%s", gen_op_name(spec->op),
              spec->h_q, spec->d_qk, spec->d_v, spec->kv.name, spec->has_extra_kv ? " extra_kv=" : "",
              spec->has_extra_kv ? spec->extra_kv.name : "", spec->batch_invariant ? " batch_invariant" : "",
-             spec->checked ? " checked" : "", spec->persistent ? " persistent" : "", spec->target->name);
+             spec->checked ? " checked" : "", spec->not_persistent ? " not_persistent" : "", spec->target->name);
 }
 
 enum { RT_LAYOUT_BYTES = 224 };
@@ -54,9 +54,9 @@ static void describe_format(const struct gen_kv_format *format, const char *pref
 /* Layouts have no options: the description goes through a file. */
 static void describe_file_command(const struct gen_spec *spec, const char *cache, char text[RT_COMMAND_BYTES])
 {
-    const char *const flags = spec->checked && spec->persistent ? ",\"flags\":[\"checked\",\"persistent\"]"
+    const char *const flags = spec->checked && spec->not_persistent ? ",\"flags\":[\"checked\",\"not_persistent\"]"
                               : spec->checked                   ? ",\"flags\":[\"checked\"]"
-                              : spec->persistent                ? ",\"flags\":[\"persistent\"]"
+                              : spec->not_persistent                ? ",\"flags\":[\"not_persistent\"]"
                                                                 : "";
     char format[RT_LAYOUT_BYTES + 32], extra[RT_LAYOUT_BYTES + 32] = "";
 
@@ -90,5 +90,5 @@ void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, cha
              "%ssmla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s%s --emit cubin -o kernel.cubin", cache,
              spec->target->name, gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
              spec->batch_invariant ? " --batch-invariant" : "", spec->checked ? " --checked" : "",
-             spec->persistent ? " --persistent" : "");
+             spec->not_persistent ? " --not-persistent" : "");
 }

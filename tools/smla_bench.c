@@ -32,14 +32,14 @@ static const char help[] =
     "  --json                  print the result as JSON\n"
     "  --help, --version\n"
     "\n"
-    "Of prefill alone; without a shape a table of 29 is measured:\n"
+    "Of prefill alone; without a shape a table of 25 is measured:\n"
     "  --s-q N, --s-kv N       query tokens, rows of the pool (4096, 65536)\n"
     "  --topk N                entries of a list (640)\n"
     "  --kv-format NAME        format of the cache (bf16)\n"
     "  --page N                tokens a page (0: rows; 64 in a format placed by page)\n"
     "  --lengths LOW:HIGH      topk_length of each row uniform in it (none)\n"
     "  --sink                  with attn_sink\n"
-    "  --persistent            the kernel whose blocks compute one query after the other\n"
+    "  --not-persistent        a kernel that has a block of threads a query\n"
     "  --sm-limit N            it takes at most N multiprocessors (0: all)\n"
     "  --indices KIND          uniform; drift: one entry in 20 changes from a query to the next;\n"
     "                          window: the last 128 positions, the others random before them; or\n"
@@ -74,7 +74,7 @@ enum {
     OPTION_PAGE,
     OPTION_LENGTHS,
     OPTION_SINK,
-    OPTION_PERSISTENT,
+    OPTION_NOT_PERSISTENT,
     OPTION_SM_LIMIT,
     OPTION_INDICES,
     OPTION_SHAPES,
@@ -103,7 +103,7 @@ static const struct option long_options[] = {
     {"page", required_argument, NULL, OPTION_PAGE},
     {"lengths", required_argument, NULL, OPTION_LENGTHS},
     {"sink", no_argument, NULL, OPTION_SINK},
-    {"persistent", no_argument, NULL, OPTION_PERSISTENT},
+    {"not-persistent", no_argument, NULL, OPTION_NOT_PERSISTENT},
     {"sm-limit", required_argument, NULL, OPTION_SM_LIMIT},
     {"indices", required_argument, NULL, OPTION_INDICES},
     {"shapes", required_argument, NULL, OPTION_SHAPES},

@@ -28,7 +28,7 @@ static const char help[] =
     "  --check                 compare with the case's reference; exit 1 when past a bound\n"
     "  --checked               run a checked kernel: exit 1 at the first bad index or length, or\n"
     "                          a tensor that leaves its allocation\n"
-    "  --persistent            run the kernel whose blocks compute one query after the other\n"
+    "  --not-persistent        run a kernel that has a block of threads a query\n"
     "  --sm-limit N            of it: take at most N multiprocessors (0: all)\n"
     "  --out FILE              write O, lse and max_logits as safetensors\n"
     "  --repeat N              run N times and compare the bits (1)\n"
@@ -58,7 +58,7 @@ struct options {
     int64_t repeat;
     bool check;
     bool checked;
-    bool persistent;
+    bool not_persistent;
     int64_t sm_limit;
     bool json;
 };
@@ -196,7 +196,7 @@ static void open_device(struct opened *opened, const struct options *options)
     opened->tried = true;
     opened->session.sm_limit = (int32_t)options->sm_limit;
     opened->session.kernel_flags =
-        (options->checked ? SMLA_KERNEL_CHECKED : 0u) | (options->persistent ? SMLA_KERNEL_PERSISTENT : 0u);
+        (options->checked ? SMLA_KERNEL_CHECKED : 0u) | (options->not_persistent ? SMLA_KERNEL_NOT_PERSISTENT : 0u);
 }
 
 /* A fault on the emulated device that it can explain is the kernel's: a failed check. */
@@ -488,7 +488,7 @@ enum {
     OPTION_DEVICE = CLI_OPTION_OWN,
     OPTION_CHECK,
     OPTION_CHECKED,
-    OPTION_PERSISTENT,
+    OPTION_NOT_PERSISTENT,
     OPTION_SM_LIMIT,
     OPTION_OUT,
     OPTION_REPEAT,
@@ -503,7 +503,7 @@ static const struct option long_options[] = {
     {"sm", required_argument, NULL, CLI_OPTION_SM},
     {"check", no_argument, NULL, OPTION_CHECK},
     {"checked", no_argument, NULL, OPTION_CHECKED},
-    {"persistent", no_argument, NULL, OPTION_PERSISTENT},
+    {"not-persistent", no_argument, NULL, OPTION_NOT_PERSISTENT},
     {"sm-limit", required_argument, NULL, OPTION_SM_LIMIT},
     {"out", required_argument, NULL, OPTION_OUT},
     {"repeat", required_argument, NULL, OPTION_REPEAT},
@@ -558,8 +558,8 @@ static int take_option(struct options *options, int option)
     case OPTION_CHECKED:
         options->checked = true;
         return CLI_FINE;
-    case OPTION_PERSISTENT:
-        options->persistent = true;
+    case OPTION_NOT_PERSISTENT:
+        options->not_persistent = true;
         return CLI_FINE;
     case OPTION_SM_LIMIT:
         if (cli_int(optarg, 0, INT32_MAX, &options->sm_limit))

@@ -183,11 +183,10 @@ enum {
      * refuses what cannot be meant; see smla_prefill, "Checked kernels". For hunting a bug, not for production: it
      * waits. */
     SMLA_KERNEL_CHECKED = 1u << 0,
-    /* Of SMLA_OP_PREFILL for sm_90, one bf16 cache and d_qk 512, 64 heads or 81 to 128: blocks of threads
-     * that live as long as the launch and compute one query after the other. Faster from some 256 query tokens on,
-     * slower below (docs/performance.md). Experimental: it is to become what the plan chooses by itself, once it has
-     * passed on a card all that the others have (docs/verification.md). */
-    SMLA_KERNEL_PERSISTENT = 1u << 1
+    /* Of SMLA_OP_PREFILL: where the plan would choose a kernel whose blocks of threads live as long as the launch and
+     * compute one query after the other (sm_90, one bf16 cache, d_qk 512, 64 heads or 81 to 128), one that has a block a
+     * query instead, or a cluster of them. Slower (docs/performance.md); for comparison. */
+    SMLA_KERNEL_NOT_PERSISTENT = 1u << 1
 };
 
 /* What a kernel is generated for. Everything else is an argument of the call. */

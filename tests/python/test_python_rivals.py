@@ -46,7 +46,7 @@ def test_shapes_of_smla_bench_are_taken(tmp_path: pathlib.Path) -> None:
     found = shapes.read(path)
     assert [shape.to_json() for shape in found] == json.loads(path.read_text())
     assert "bf16" in next(shape for shape in found if shape.kv_format == "v4").why_not_here()
-    assert all("plan" in shape.why_not_here() for shape in found if shape.persistent)
+    assert all("plan" in shape.why_not_here() for shape in found if shape.not_persistent)
 
 
 def test_shapes_have_the_defaults_of_smla_bench() -> None:
@@ -287,7 +287,7 @@ def test_exit_codes(capsys: pytest.CaptureFixture) -> None:
     fails = FakeKernel("R", 20, bind=ImportError("x"))
     assert outcome(FakeKernel("smla", 10), [fails], [SMALL])[0] == command.FINE
     assert outcome(FakeKernel("smla", 10, fails_at=1), [], [SMALL])[0] == command.UNAVAILABLE
-    assert outcome(FakeKernel("smla", 10), [], [Shape(persistent=True), SMALL])[0] == command.FINE
+    assert outcome(FakeKernel("smla", 10), [], [Shape(not_persistent=True), SMALL])[0] == command.FINE
     code, results = outcome(FakeKernel("smla", 10), [FakeKernel("R", 20, fails_at=200, breaks=True)], [SMALL] * 3)
     assert code == command.FAULT and len(results) == 2 and "smla" in results[0]
     assert results[1]["not_run"] == "device fault: an illegal address"
@@ -296,13 +296,13 @@ def test_exit_codes(capsys: pytest.CaptureFixture) -> None:
 
 def test_results_are_told_and_taken_by_smla_bench(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> None:
     rivals = [FakeKernel("R", 20, note="padded to 64 heads"), FakeKernel("S", 5, bind=measure.NotItsShape("no sinks"))]
-    _, results = outcome(FakeKernel("smla", 10), rivals, [SMALL, Shape(persistent=True)])
+    _, results = outcome(FakeKernel("smla", 10), rivals, [SMALL, Shape(not_persistent=True)])
     about = {"version": "0.1.0", "device": "a card", "driver_version": 13000, "driver": None, "command": "x"}
     root = command.root_json(about, 2, results)
     command.print_text(root)
     told = capsys.readouterr().out
     assert "R: 20.5 us (20.5 to 20.5), " in told and "1.952 x smla, out differs by at most 0 of 1 (padded" in told
-    assert "S: not run: no sinks" in told and "no sink persistent: not run: from Python the plan" in told
+    assert "S: not run: no sinks" in told and "no sink not_persistent: not run: from Python the plan" in told
     bench = BUILD / "bin" / "smla-bench"
     if bench.exists():
         (tmp_path / "x.json").write_text(json.dumps(root))

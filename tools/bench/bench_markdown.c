@@ -13,13 +13,13 @@ static const double as_fast = 1.01; /* times the fastest, that is as fast */
 /* What `shape` asks of the plan is a variant; this is the shape where the plan chooses by itself. A line each. */
 static struct bench_shape shape_of_plan(struct bench_shape shape)
 {
-    shape.persistent = false;
+    shape.not_persistent = false;
     return shape;
 }
 
 static const char *asked_for(const struct bench_shape *shape)
 {
-    return shape->persistent ? "`persistent`" : "the plan";
+    return shape->not_persistent ? "`not_persistent`" : "the plan";
 }
 
 /* A row of a result. */

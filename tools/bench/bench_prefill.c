@@ -147,7 +147,7 @@ static int prepare(struct prefill *bench, struct running *running, struct bench_
                                        .h_q = row->shape.h_q,
                                        .d_qk = row->shape.d_qk,
                                        .d_v = 512,
-                                       .flags = row->shape.persistent ? SMLA_KERNEL_PERSISTENT : 0,
+                                       .flags = row->shape.not_persistent ? SMLA_KERNEL_NOT_PERSISTENT : 0,
                                        .kv_format = row->shape.kv_format[0] == 0 ? "bf16" : row->shape.kv_format,
                                        .target = bench->options->shapes.sm};
     if (smla_query_support(bench->context, &running->desc, &support) != SMLA_OK)

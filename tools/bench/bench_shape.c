@@ -68,12 +68,12 @@ static int64_t *number_of(struct bench_shape *shape, const char *key)
 /* What is there or not. */
 static bool is_switch(const char *key)
 {
-    return strcmp(key, "sink") == 0 || strcmp(key, "persistent") == 0;
+    return strcmp(key, "sink") == 0 || strcmp(key, "not_persistent") == 0;
 }
 
 static bool *switch_of(struct bench_shape *shape, const char *key)
 {
-    return key[0] == 's' ? &shape->sink : &shape->persistent;
+    return key[0] == 's' ? &shape->sink : &shape->not_persistent;
 }
 
 int bench_shape_set(struct bench_shape *shape, const char *key, const char *value, const char *where)
@@ -213,7 +213,7 @@ void bench_shape_text(const struct bench_shape *shape, char text[160])
     snprintf(text, 160, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s%s%s", shape->h_q, shape->d_qk,
              (long long)shape->topk, (long long)shape->s_q, (long long)shape->s_kv, shape->kv_format[0] == 0 ? "" : " ",
              shape->kv_format[0] == 0 ? "" : shape->kv_format, page, indices_name(shape), lengths,
-             shape->sink ? "" : " no sink", shape->persistent ? " persistent" : "", limit);
+             shape->sink ? "" : " no sink", shape->not_persistent ? " not persistent" : "", limit);
 }
 
 json_t *bench_shape_json(const struct bench_shape *shape)
@@ -224,6 +224,6 @@ json_t *bench_shape_json(const struct bench_shape *shape)
     return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:I, s:s}", "h_q", shape->h_q, "d_qk",
                      shape->d_qk, "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv",
                      (json_int_t)shape->s_kv, "kv_format", shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, "page",
-                     (json_int_t)shape->page, "lengths", lengths, "sink", shape->sink, "persistent", shape->persistent,
+                     (json_int_t)shape->page, "lengths", lengths, "sink", shape->sink, "not_persistent", shape->not_persistent,
                      "sm_limit", (json_int_t)shape->sm_limit, "indices", indices_name(shape));
 }

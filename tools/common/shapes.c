@@ -100,8 +100,8 @@ int shapes_option(struct shapes_options *options, int option, const char *value)
     case CLI_OPTION_CHECKED:
         shape->flags |= SMLA_KERNEL_CHECKED;
         return CLI_FINE;
-    case CLI_OPTION_PERSISTENT:
-        shape->flags |= SMLA_KERNEL_PERSISTENT;
+    case CLI_OPTION_NOT_PERSISTENT:
+        shape->flags |= SMLA_KERNEL_NOT_PERSISTENT;
         return CLI_FINE;
     default:
         return cli_usage_getopt();
@@ -141,11 +141,11 @@ static int read_flags(const struct place *place, const char *key, const json_t *
         const char *flag = json_is_string(name) ? json_string_value(name) : "";
         if (strcmp(flag, "checked") == 0)
             *out |= SMLA_KERNEL_CHECKED;
-        else if (strcmp(flag, "persistent") == 0)
-            *out |= SMLA_KERNEL_PERSISTENT;
+        else if (strcmp(flag, "not_persistent") == 0)
+            *out |= SMLA_KERNEL_NOT_PERSISTENT;
         else
             return cli_fail(CLI_USAGE,
-                            "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", \"persistent\")",
+                            "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", \"not_persistent\")",
                             place->path, place->index);
     }
     return CLI_FINE;
@@ -447,5 +447,5 @@ void shapes_text(const struct shapes_job *job, char text[160])
              shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, format_text(shape->kv_format, &shape->kv_layout, "bf16"),
              extra[0] == 0 ? "" : " + ", extra, shape->batch_invariant ? " batch-invariant" : "",
              shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "",
-             shape->flags & SMLA_KERNEL_PERSISTENT ? " persistent" : "");
+             shape->flags & SMLA_KERNEL_NOT_PERSISTENT ? " not_persistent" : "");
 }

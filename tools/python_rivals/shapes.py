@@ -25,7 +25,7 @@ class Shape:
     page: int = 0
     lengths: Optional[Tuple[int, int]] = None  # topk_length of each row is uniform in it
     sink: bool = False
-    persistent: bool = False
+    not_persistent: bool = False
     indices: str = "uniform"  # a kind, or a file
 
     def to_json(self) -> Dict[str, Any]:
@@ -37,13 +37,13 @@ class Shape:
         words.append(self.indices)
         words += ["lengths {}:{}".format(*self.lengths)] if self.lengths else []
         words += [] if self.sink else ["no sink"]
-        return " ".join(words + ["persistent"] * self.persistent)
+        return " ".join(words + ["not_persistent"] * self.not_persistent)
 
     def why_not_here(self) -> str:
         """What smla-bench measures and this does not; "" when it does."""
         if self.kv_format != "bf16" or self.page:
             return "the rivals take rows of bf16: smla-bench prefill measures other caches"
-        if self.persistent:
+        if self.not_persistent:
             return "from Python the plan chooses the kernel: smla-bench prefill measures one that is asked for"
         return ""
 

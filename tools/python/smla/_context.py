@@ -26,7 +26,7 @@ class Description:
     op: int = _native.OP_PREFILL
     batch_invariant: bool = False
     checked: bool = False
-    persistent: bool = False
+    not_persistent: bool = False
     target: Optional[str] = None
     kv_format: Optional[AnyFormat] = None
     extra_kv_format: Optional[AnyFormat] = None
@@ -39,7 +39,7 @@ class Description:
             d_qk=self.d_qk,
             d_v=self.d_v,
             batch_invariant=int(self.batch_invariant),
-            flags=self.checked * _native.KERNEL_CHECKED | self.persistent * _native.KERNEL_PERSISTENT,
+            flags=self.checked * _native.KERNEL_CHECKED | self.not_persistent * _native.KERNEL_NOT_PERSISTENT,
             target=self.target.encode() if self.target else None,
             **formats,
         )
@@ -197,17 +197,17 @@ def query_support(
     *,
     kv_format: Optional[AnyFormat] = None,
     extra_kv_format: Optional[AnyFormat] = None,
-    persistent: bool = False,
+    not_persistent: bool = False,
     target: Optional[str] = None,
     device: int = 0,
 ) -> Support:
-    """Tells whether a shape can be served, and how. Formats and persistent: as for prepare. With a target no device is
+    """Tells whether a shape can be served, and how. Formats and not_persistent: as for prepare. With a target no device is
     needed."""
     description = Description(
         h_q,
         d_qk,
         d_v,
-        persistent=persistent,
+        not_persistent=not_persistent,
         target=target,
         kv_format=kv_format,
         extra_kv_format=extra_kv_format,
@@ -223,18 +223,18 @@ def prepare(
     kv_format: Optional[AnyFormat] = None,
     extra_kv_format: Optional[AnyFormat] = None,
     batch_invariant: bool = False,
-    persistent: bool = False,
+    not_persistent: bool = False,
     device: int = 0,
 ) -> None:
     """Makes a shape's kernel ready on a device, as the first call would. kv_format: a preset's name or a
     smla.kv_formats.KvFormat; None is bf16. extra_kv_format: of a second cache, bf16 named too; None is no second cache.
-    persistent: SMLA_KERNEL_PERSISTENT. Raises what smla_prepare returns."""
+    not_persistent: SMLA_KERNEL_NOT_PERSISTENT. Raises what smla_prepare returns."""
     description = Description(
         h_q,
         d_qk,
         d_v,
         batch_invariant=batch_invariant,
-        persistent=persistent,
+        not_persistent=not_persistent,
         kv_format=None if kv_format == "bf16" else kv_format,
         extra_kv_format=extra_kv_format,
     )

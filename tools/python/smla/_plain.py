@@ -126,11 +126,11 @@ def _options(
     return True
 
 
-def _kernel(device: int, h_q: int, d_qk: int, d_v: int, batch_invariant: bool, persistent: bool) -> Kernel:
-    key = (device, h_q, d_qk, d_v, batch_invariant, persistent)
+def _kernel(device: int, h_q: int, d_qk: int, d_v: int, batch_invariant: bool, not_persistent: bool) -> Kernel:
+    key = (device, h_q, d_qk, d_v, batch_invariant, not_persistent)
     kernel = _kernels.get(key)
     if kernel is None:
-        description = Description(h_q, d_qk, d_v, batch_invariant=batch_invariant, persistent=persistent)
+        description = Description(h_q, d_qk, d_v, batch_invariant=batch_invariant, not_persistent=not_persistent)
         kernel = context(device).kernel(description)
         _kernels[key] = kernel
     return kernel
@@ -149,7 +149,7 @@ def prefill(
     max_logits: Any,
     lse_flags: int,
     batch_invariant: bool,
-    persistent: bool,
+    not_persistent: bool,
     sm_limit: int,
     launch_flags: int,
 ) -> Optional[Tuple[Any, Any, Any]]:
@@ -174,7 +174,7 @@ def prefill(
     make = _outputs(torch, args, query, d_v, out, lse, max_logits)
     if make is None:
         return None
-    kernel = _kernel(device, h_q, d_qk, d_v, batch_invariant, persistent)
+    kernel = _kernel(device, h_q, d_qk, d_v, batch_invariant, not_persistent)
     if kernel.workspace_size(s_q, lists[1]):
         return None
     args.struct_size, args.lse_flags, args.sm_scale = _ARGS_BYTES, lse_flags, sm_scale

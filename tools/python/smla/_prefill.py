@@ -296,7 +296,7 @@ def prefill(
     lse_empty_negative: bool = False,
     batch_invariant: bool = False,
     checked: bool = False,
-    persistent: bool = False,
+    not_persistent: bool = False,
     sm_limit: int = 0,
     after_previous: bool = False,
     stream: Any = None,
@@ -322,7 +322,7 @@ def prefill(
     checked: for hunting a bug; every index, length and extent is looked at first, and InvalidArgumentError names the
     first that cannot be meant ("indices[row 17][slot 43] is 70000: …"; -1 marks an entry that is not there). Waits for
     the stream, so not in a capture.
-    persistent: SMLA_KERNEL_PERSISTENT, for some shapes. sm_limit: multiprocessors that it may take, so that other
+    not_persistent: SMLA_KERNEL_NOT_PERSISTENT. sm_limit: multiprocessors that it may take, so that other
     kernels run beside it; 0 is all. Kernels that are not persistent do not keep it (query_support's blocks_per_sm
     tells); bits do not depend on it. after_previous: programmatic dependent launch; the kernel may start while the one
     before it in the stream is ending, and waits for it before it reads or writes (smla.h, SMLA_LAUNCH_AFTER_PREVIOUS).
@@ -356,7 +356,7 @@ def prefill(
             max_logits,
             flags,
             batch_invariant,
-            persistent,
+            not_persistent,
             sm_limit,
             launch_flags,
         )
@@ -380,7 +380,7 @@ def prefill(
             d_v,
             batch_invariant=batch_invariant,
             checked=checked,
-            persistent=persistent,
+            not_persistent=not_persistent,
             kv_format=caches[""].kv_format,
             extra_kv_format=(caches["extra_"].kv_format or "bf16") if "extra_" in caches else None,
         )
