@@ -16,7 +16,21 @@ typedef struct rt_cu_stream_opaque *rt_cu_stream;
 typedef unsigned long long rt_cu_deviceptr;
 typedef unsigned long long rt_cu_allocation_handle; /* of the virtual memory API */
 
-/* CUlaunchConfig. smla passes no launch attribute. */
+/* CUlaunchAttribute, of which smla passes those that stand in the union. */
+struct rt_cu_launch_attribute {
+    int id;
+    char pad[8 - sizeof(int)];
+    union {
+        char pad[64];
+        struct {
+            unsigned int x;
+            unsigned int y;
+            unsigned int z;
+        } clusterDim;
+    } value;
+};
+
+/* CUlaunchConfig. */
 struct rt_cu_launch_config {
     unsigned int gridDimX;
     unsigned int gridDimY;
@@ -26,7 +40,7 @@ struct rt_cu_launch_config {
     unsigned int blockDimZ;
     unsigned int sharedMemBytes;
     rt_cu_stream hStream;
-    void *attrs;
+    const struct rt_cu_launch_attribute *attrs;
     unsigned int numAttrs;
 };
 
@@ -49,6 +63,7 @@ struct rt_cu_launch_config {
     X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                                                                      \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                                          \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                                              \
+    X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                                                                        \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                             \
@@ -94,6 +109,8 @@ enum {
     X(cuKernelGetParamInfo, 12040, (rt_cu_kernel kernel, size_t index, size_t * offset, size_t * size))                \
     X(cuFuncGetAttribute, 2020, (int *value, int attribute, rt_cu_function function))                                  \
     X(cuFuncSetAttribute, 9000, (rt_cu_function function, int attribute, int value))                                   \
+    X(cuOccupancyMaxActiveClusters, 11070,                                                                             \
+      (int *clusters, rt_cu_function function, const struct rt_cu_launch_config *config))                              \
     X(cuLaunchKernelEx, 11060,                                                                                         \
       (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))
 

@@ -4,6 +4,8 @@
 
 #include "kernel.h"
 
+enum { RT_MAX_LAUNCH_ATTRIBUTES = 4 };
+
 struct rt_launch {
     rt_cu_function function; /* of the kernel's */
     const char *name;        /* for messages */
@@ -12,7 +14,15 @@ struct rt_launch {
     int32_t threads; /* a block */
     int32_t shared_bytes;
     void *params; /* the one parameter's struct; read before the function returns */
+    uint32_t attribute_count;
+    struct rt_cu_launch_attribute attributes[RT_MAX_LAUNCH_ATTRIBUTES];
 };
+
+/* In clusters of so many blocks along x, which grid_x is a multiple of. */
+void rt_launch_in_clusters(struct rt_launch *launch, unsigned int blocks);
+
+/* What the driver gets. It points into `launch`. */
+struct rt_cu_launch_config rt_launch_config(const struct rt_launch *launch, void *stream);
 
 /* In the current context, which is the kernel's. Returns SMLA_OK; DRIVER. */
 smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream);

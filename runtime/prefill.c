@@ -337,16 +337,22 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
 static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_prefill_params *params, void *stream)
 {
     const int64_t blocks = params->s_q * kernel->blocks_per_query;
-    const struct rt_launch launch = {
-        .function = kernel->functions[paged ? kernel->paged_variant : 0],
+    const struct gen_choice *choice =
+        gen_choose(kernel->choices, kernel->choice_count, blocks, params->cache[0].topk);
+    struct rt_launch launch = {
+        .function = kernel->functions[choice ? choice->variant : paged ? kernel->paged_variant : 0],
         .name = kernel->name,
-        .threads = kernel->threads,
-        .shared_bytes = kernel->shared_bytes,
-        .grid_x = (unsigned int)(blocks < kernel->most_blocks ? blocks : kernel->most_blocks),
+        .threads = choice ? choice->threads : kernel->threads,
+        .shared_bytes = choice ? choice->shared_bytes : kernel->shared_bytes,
+        .grid_x = (unsigned int)(choice                         ? blocks * choice->cluster_blocks
+                                 : blocks < kernel->most_blocks ? blocks
+                                                                : kernel->most_blocks),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
 
+    if (choice)
+        rt_launch_in_clusters(&launch, (unsigned int)choice->cluster_blocks);
     return rt_launch_on(kernel, &launch, stream);
 }
 

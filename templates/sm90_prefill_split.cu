@@ -1,0 +1,660 @@
+/* Sparse MLA prefill for sm_90, one bf16 cache, few query tokens: the keys of a token shared by a cluster of blocks.
+ *
+ *   logit[h, j] = sm_scale * sum_d query[h, d] * kv[indices[j], d]        over the valid entries j of the list
+ *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (sum_j exp(logit[h, j]) + exp(attn_sink[h]))
+ *
+ * in base 2, as sm90_prefill.cu. Compiled beside a kernel for many tokens, whose variant it is; the launch says how many
+ * blocks a cluster has: 2, 4 or 8. A cluster computes a unit, a query token and up to 64 of its heads:
+ *
+ *   share    each rank takes a contiguous share of the unit's blocks of 64 keys; a rank may have none
+ *   part     [64 heads, d_v] fp32, what a rank makes of its keys, relative to its own reference, in its shared memory
+ *   combine  each rank reads its columns of every rank's part by way of distributed shared memory, sums them relative
+ *            to the unit's reference, divides, rounds to bf16 and stores them
+ *
+ * All that a rank needs for its first two blocks of keys is on its way before anything is waited for. Two warpgroups
+ * take turns: each multiplies query by key and does the softmax of every other block, the softmax of a block runs beside
+ * P . V of the one before; both multiply P by V, each for half of the columns, and gather the same half of every key. */
+#include "math.cuh"
+#include "prefill_params.h"
+#include "prefill_work.cuh"
+#include "ptx_sm90.cuh"
+#include "sm90_tile.cuh"
+#include "smla_config.cuh"
+#include "smla_wgmma.cuh"
+#include "types.cuh"
+
+/* The kernel beside this one has the same words for its own. */
+namespace split {
+
+static constexpr int HEADS = SMLA_BLOCK_HEADS;
+static constexpr int KEY_SLOTS = SMLA_SPLIT_KEY_SLOTS;
+static constexpr int P_SLOTS = SMLA_SPLIT_PROBABILITY_SLOTS;
+static constexpr int THREADS = SMLA_SPLIT_THREADS;
+static constexpr int HALVES = 2; /* of V's columns: a warpgroup each */
+static constexpr int QUARTERS = 2; /* of V's columns, in each half */
+static constexpr int TILES = SMLA_D_QK / TILE_COLUMNS;
+static constexpr int V_TILES = SMLA_D_V / TILE_COLUMNS;
+static constexpr int HALF_TILES = V_TILES / HALVES;
+static constexpr int QUARTER_TILES = HALF_TILES / QUARTERS;
+static constexpr int REST_TILES = TILES - V_TILES; /* of K alone */
+static constexpr int HALF_COLUMNS = HALF_TILES * TILE_COLUMNS;
+static constexpr int QUARTER_COLUMNS = QUARTER_TILES * TILE_COLUMNS;
+
+static_assert(HEADS == 64 && KEYS == 64, "tiles have 64 rows");
+static_assert(CACHES == 1 && SMLA_KV_VALUE_BITS == 16, "one bf16 cache");
+static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "units cover every head");
+static_assert(THREADS == HALVES * WARPGROUP, "a warpgroup a half");
+static_assert(KEY_SLOTS == 2, "a slot for each warpgroup's blocks");
+static_assert(QUARTER_COLUMNS == 128 && REST_TILES >= 0 && REST_TILES <= 1, "");
+
+/* ---- Memory ------------------------------------------------------------------------------------------------- */
+
+/* A row's online softmax over the rank's blocks so far, in base 2. */
+struct alignas(16) row_state {
+    float max;       /* the largest logit; -inf before the first key, NaN after a NaN */
+    float reference; /* what exponents are relative to: lags behind max by at most the threshold; never NaN */
+    float sum;       /* of 2^(logit - reference) */
+    float none;
+};
+
+/* At the end the first quarter of each half of the part takes the place of that half of the query, the second that of
+ * the half of the first key slot. */
+struct block_memory {
+    u8 query[TILES][TILE_BYTES];
+    u8 key[KEY_SLOTS][TILES][TILE_BYTES];
+    u8 probability[P_SLOTS][TILE_BYTES];
+    row_state rows[HEADS];
+    float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the block's P . V */
+    u64 key_full[KEY_SLOTS];
+    u64 p_ready[P_SLOTS];
+    u64 p_free[P_SLOTS]; /* not used when P has as many slots as the key */
+};
+
+/* As planned: each region begins where the one before ends. (NVRTC has no offsetof.) */
+static_assert(SMLA_SPLIT_QUERY_OFFSET == 0, "");
+static_assert(SMLA_SPLIT_KEY_OFFSET == SMLA_SPLIT_QUERY_OFFSET + sizeof(block_memory::query), "");
+static_assert(SMLA_SPLIT_PROBABILITY_OFFSET == SMLA_SPLIT_KEY_OFFSET + sizeof(block_memory::key), "");
+static_assert(SMLA_SPLIT_ROWS_OFFSET == SMLA_SPLIT_PROBABILITY_OFFSET + sizeof(block_memory::probability), "");
+static_assert(SMLA_SPLIT_ROW_SCALE_OFFSET == SMLA_SPLIT_ROWS_OFFSET + sizeof(block_memory::rows), "");
+static_assert(SMLA_SPLIT_BARRIERS_OFFSET == SMLA_SPLIT_ROW_SCALE_OFFSET + sizeof(block_memory::row_scale), "");
+static_assert(SMLA_SPLIT_SHARED_BYTES == sizeof(block_memory), "");
+
+/* ---- Barriers ----------------------------------------------------------------------------------------------- */
+
+/* For each block i of the share, whose logits warpgroup i % 2 computes; mbarriers, each with one phase a use of its slot:
+ *
+ *   both     --key_full[i % 2]-------->  owner     256 threads arrive when their part of the key is written; of the
+ *                                                  first two blocks, the query too
+ *   owner    --p_ready[i % P_SLOTS]--->  both      its 128 threads arrive when P, row_scale and rows are stored; the
+ *                                                  logits of block i have then read query and key
+ *   both     --p_free[i % P_SLOTS]---->  owner     256 threads arrive when P . V of block i is done
+ *
+ * With as many slots of P as of the key nothing waits for p_free, as in sm90_prefill.cu: key_full of block i + 2 says the
+ * same. A row's state goes from owner to owner with p_ready.
+ *
+ * barrier.cluster, three times: the first quarter of the part and the rows' states are there; the second quarter is; what
+ * was to be read has been. */
+static constexpr bool KEY_FULL_FREES_P = P_SLOTS == KEY_SLOTS;
+
+enum named_barrier {
+    SETUP = 0,     /* all threads */
+    HALF_READ = 1, /* + half, one warpgroup: all warps have read their half of the slot */
+};
+
+/* ---- The share ---------------------------------------------------------------------------------------------- */
+
+/* The same in every lane: told to the compiler, which keeps wgmma in flight on no path that may part a warp. */
+__device__ __forceinline__ int uniform(int value)
+{
+    return __shfl_sync(0xffffffff, value, 0);
+}
+
+/* A rank's blocks of a unit: neighbours, and as many as other ranks have, or one more. */
+struct share {
+    int rank;
+    int first; /* block of the unit */
+    int count;
+    int ranks; /* that have any */
+};
+
+__device__ __forceinline__ share my_share(const work &w, int rank, int ranks)
+{
+    const int blocks = uniform(w.block_count);
+    int each = blocks / ranks, more = blocks % ranks;
+    return {rank, rank * each + min(rank, more), each + (rank < more), min(ranks, blocks)};
+}
+
+/* ---- Loading ------------------------------------------------------------------------------------------------ */
+
+/* The rows of a block that a thread copies: eight threads a row, 16 rows at once, four turns. */
+static constexpr int COPY_ROWS = WARPGROUP / 8;
+static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
+
+/* Reads the entries for this thread's rows of a block of the share. */
+__device__ __forceinline__ void load_entries(const work &w, const share &s, int block, i32 (&entry)[COPY_TURNS])
+{
+#pragma unroll
+    for (int turn = 0; turn < COPY_TURNS; turn++)
+        entry[turn] = load_entry(w, s.first + block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+}
+
+/* Gathers this warpgroup's half of the columns of a block's keys; zeros for invalid entries, which are not read. */
+__device__ __forceinline__ void gather(const work &w, int half, block_memory &memory, int slot,
+                                       const i32 (&entry)[COPY_TURNS])
+{
+    const smla_key_cache &cache = w.params.cache[0];
+    int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
+    u32 tile = shared_window_address(memory.key[slot][half * HALF_TILES]) + swizzled(row, chunk);
+    u32 rest = shared_window_address(memory.key[slot][TILES - 1]) + swizzled(row, chunk);
+#pragma unroll
+    for (int turn = 0; turn < COPY_TURNS; turn++) {
+        bool valid = (u32)entry[turn] < cache.s_kv;
+        /* Of an entry that is not valid the address means nothing; no byte of it is read. */
+        u64 source = (u64)cache.kv + (row_offset<true>(cache, entry[turn]) + chunk * CHUNK_ELEMS) * sizeof(u16);
+        u32 at = turn * COPY_ROWS * ROW_BYTES;
+#pragma unroll
+        for (int i = 0; i < HALF_TILES; i++)
+            cp_async_16(tile + i * TILE_BYTES + at,
+                        (const void *)(source + (half * HALF_TILES + i) * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
+        /* The columns that are not of V: rows 0 to 31 by half 0, the others by half 1. */
+        if (REST_TILES > 0 && turn / (COPY_TURNS / HALVES) == half)
+            cp_async_16(rest + at, (const void *)(source + SMLA_D_V * sizeof(u16)), valid ? 16 : 0);
+    }
+    cp_async_mbarrier_arrive(shared_window_address(&memory.key_full[slot]));
+}
+
+/* Starts the query on its way into shared memory, zeros for heads that there are not. */
+__device__ __forceinline__ void load_query(const work &w, block_memory &memory)
+{
+    const u16 *query =
+        (const u16 *)w.params.query + w.token * w.params.query_stride_token + w.first_head * w.params.query_stride_head;
+    int row = threadIdx.x / 8, chunk = threadIdx.x % 8;
+#pragma unroll
+    for (int head = row; head < HEADS; head += THREADS / 8) {
+        bool there = head < w.heads;
+        const u16 *source = there ? query + head * w.params.query_stride_head + chunk * CHUNK_ELEMS : query;
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++)
+            cp_async_16(shared_window_address(memory.query[tile]) + swizzled(head, chunk),
+                        there ? source + tile * TILE_COLUMNS : source, there ? 16 : 0);
+    }
+}
+
+/* ---- Logits and softmax -------------------------------------------------------------------------------------- */
+
+/* logit = query . key^T of one block, unscaled. */
+__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, float (&logit)[KEYS / 2])
+{
+    u64 q = wgmma_descriptor(shared_window_address(memory.query), 0, SWIZZLE_BYTES);
+    u64 k = wgmma_descriptor(shared_window_address(memory.key[slot]), 0, SWIZZLE_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
+        int offset = d / TILE_COLUMNS * TILE_BYTES + d % TILE_COLUMNS * 2;
+        wgmma_m64n64k16_b_k(logit, wgmma_descriptor_plus(q, offset), wgmma_descriptor_plus(k, offset), d > 0);
+    }
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+}
+
+/* Sets the logits of invalid keys to -inf. A lane's columns are 2 (lane % 4) + {0, 1} in each group of 8. */
+__device__ __forceinline__ void mask_logits(u64 valid, float (&logit)[KEYS / 2])
+{
+    u64 mine = valid >> (2 * (threadIdx.x % 4));
+#pragma unroll
+    for (int i = 0; i < KEYS / 2; i++)
+        logit[i] = mine >> (i / 4 * 8 + i % 2) & 1 ? logit[i] : -infinity();
+}
+
+/* Over the four lanes that share a row. */
+__device__ __forceinline__ float quad_max(float value)
+{
+    value = max_nan(value, __shfl_xor_sync(0xffffffff, value, 1));
+    return max_nan(value, __shfl_xor_sync(0xffffffff, value, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float value)
+{
+    value += __shfl_xor_sync(0xffffffff, value, 1);
+    return value + __shfl_xor_sync(0xffffffff, value, 2);
+}
+
+/* logit -> 2^(scale * logit - reference) of a lane's rows; takes them into the rows' states. factor: what
+ * advance_reference gave each row. */
+__device__ __forceinline__ void softmax_block(block_memory &memory, float scale_log2, float (&logit)[KEYS / 2],
+                                              float (&factor)[2])
+{
+    const lane_rows rows = my_rows();
+#pragma unroll
+    for (int high = 0; high < 2; high++) {
+        row_state state = memory.rows[rows.low + 8 * high];
+        float max = -infinity(), sum = 0;
+#pragma unroll
+        for (int i = 2 * high; i < KEYS / 2; i += 4)
+            max = max_nan(max, max_nan(logit[i], logit[i + 1]));
+        max = quad_max(max);
+        factor[high] = advance_reference(state.max, state.reference, max == -infinity() ? max : max * scale_log2);
+        /* Before the first key every logit is -inf: any finite reference gives 0. */
+        float reference = state.reference == -infinity() ? 0.0f : state.reference;
+        const bool coarse = fabsf(reference) >= COARSE_LOG2; /* the product is rounded first */
+        const float scale = coarse ? 1.0f : scale_log2;
+#pragma unroll
+        for (int i = 2 * high; i < KEYS / 2; i += 4)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const float product = logit[i + j] * scale_log2;
+                logit[i + j] = exp2_approx(fmaf(coarse ? product : logit[i + j], scale, -reference));
+                sum += logit[i + j];
+            }
+        state.sum = state.sum * factor[high] + quad_sum(sum);
+        if (rows.lane % 4 == 0)
+            memory.rows[rows.low + 8 * high] = state;
+    }
+}
+
+/* Stores P as bf16 and the rows' factors, and orders them for wgmma of both warpgroups. */
+__device__ __forceinline__ void store_probability(block_memory &memory, int p_slot, const float (&p)[KEYS / 2],
+                                                  const float (&factor)[2])
+{
+    const lane_rows rows = my_rows();
+    int row = 16 * rows.warp + rows.lane % 16;
+    u32 tile = shared_window_address(memory.probability[p_slot]);
+#pragma unroll
+    for (int column = 0; column < KEYS; column += 16) {
+        const float *d = p + column / 2;
+        stmatrix_x4(tile + swizzled(row, column / CHUNK_ELEMS + rows.lane / 16), pack_bf16(d[0], d[1]),
+                    pack_bf16(d[2], d[3]), pack_bf16(d[4], d[5]), pack_bf16(d[6], d[7]));
+    }
+    if (rows.lane % 4 == 0) {
+        memory.row_scale[p_slot][rows.low] = factor[0];
+        memory.row_scale[p_slot][rows.low + 8] = factor[1];
+    }
+    fence_proxy_async();
+}
+
+/* ---- P . V and the part ------------------------------------------------------------------------------------- */
+
+typedef float accumulators[QUARTERS][QUARTER_COLUMNS / 2];
+
+/* out *= row_scale, where any row of the warp asks for it. */
+__device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, accumulators &out)
+{
+    const lane_rows rows = my_rows();
+    float low = memory.row_scale[p_slot][rows.low], high = memory.row_scale[p_slot][rows.low + 8];
+    if (!__any_sync(0xffffffff, low != 1.0f || high != 1.0f))
+        return;
+#pragma unroll
+    for (int quarter = 0; quarter < QUARTERS; quarter++)
+#pragma unroll
+        for (int i = 0; i < QUARTER_COLUMNS / 2; i += 4) {
+            out[quarter][i] *= low;
+            out[quarter][i + 1] *= low;
+            out[quarter][i + 2] *= high;
+            out[quarter][i + 3] *= high;
+        }
+}
+
+/* Waits for a block's P and starts out += P . V, this half's columns, a group a quarter. Who wrote P has also waited for
+ * the key and fenced it for wgmma. */
+__device__ __forceinline__ void start_values(block_memory &memory, int half, int block, accumulators &out)
+{
+    const int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
+    mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
+    if (block > 0)
+        rescale_out(memory, p_slot, out);
+    u64 p = wgmma_descriptor(shared_window_address(memory.probability[p_slot]), 0, SWIZZLE_BYTES);
+    u64 v = wgmma_descriptor(shared_window_address(memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int quarter = 0; quarter < QUARTERS; quarter++) {
+#pragma unroll
+        for (int k = 0; k < KEYS; k += WGMMA_K)
+            wgmma_m64n128k16_b_mn(
+                out[quarter], wgmma_descriptor_plus(p, k * 2),
+                wgmma_descriptor_plus(v, quarter * QUARTER_TILES * TILE_BYTES + k * ROW_BYTES), 1);
+        wgmma_commit_group();
+    }
+}
+
+/* Eight columns of the part: a quad of lanes has them of two rows, four accumulators a lane, which stay together, so
+ * that reading and writing are without conflicts and what is read has the accumulators' lanes again. */
+static constexpr int QUARTER_GROUPS = QUARTER_COLUMNS / 8;
+static constexpr int GROUP_BYTES = WARPGROUP * 16;
+static_assert(QUARTER_GROUPS * GROUP_BYTES == HALF_TILES * TILE_BYTES, "a quarter of the part takes half of the query");
+
+/* Where this thread's accumulators of a quarter lie, group by group. */
+__device__ __forceinline__ u32 part_address(block_memory &memory, int half, int quarter)
+{
+    const u8 *begin = quarter == 0 ? memory.query[half * HALF_TILES] : memory.key[0][half * HALF_TILES];
+    return shared_window_address(begin) + threadIdx.x % WARPGROUP * 16;
+}
+
+__device__ __forceinline__ void store_part(block_memory &memory, int half, int quarter, const accumulators &out)
+{
+    const u32 to = part_address(memory, half, quarter);
+#pragma unroll
+    for (int group = 0; group < QUARTER_GROUPS; group++) {
+        const float *d = out[quarter] + 4 * group;
+        store_shared_f32x4(to + group * GROUP_BYTES, d[0], d[1], d[2], d[3]);
+    }
+}
+
+__device__ __forceinline__ void free_probability(block_memory &memory)
+{
+    if (!KEY_FULL_FREES_P)
+        mbarrier_arrive(shared_window_address(&memory.p_free[0]));
+}
+
+/* A block's P . V is done; fills its slot again. */
+__device__ __forceinline__ void finish_values(const work &w, const share &s, block_memory &memory, int half, int block,
+                                              const i32 (&next)[COPY_TURNS])
+{
+    wgmma_wait_group<0>();
+    free_probability(memory);
+    if (block + KEY_SLOTS < s.count) {
+        named_barrier_sync(HALF_READ + half, WARPGROUP);
+        gather(w, half, memory, block % KEY_SLOTS, next);
+    }
+}
+
+/* The logits of a block, scaled where the scale is not left to the softmax, and -inf where a key is not valid. */
+__device__ __forceinline__ void compute_logits(const work &w, const share &s, block_memory &memory, int block,
+                                               bool scale_first, float (&logit)[KEYS / 2])
+{
+    const int slot = block % KEY_SLOTS;
+    u64 valid = valid_keys(w, s.first + block);
+    mbarrier_wait(shared_window_address(&memory.key_full[slot]), block / KEY_SLOTS % 2);
+    fence_proxy_async(); /* query and key were written by the generic proxy, wgmma reads by the async proxy */
+    multiply_keys(memory, slot, logit);
+    if (scale_first)
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++)
+            logit[i] *= w.params.sm_scale * LOG2_E;
+    mask_logits(valid, logit);
+}
+
+__device__ __forceinline__ void hand_over(block_memory &memory, int block, const float (&p)[KEYS / 2],
+                                          const float (&factor)[2])
+{
+    if (!KEY_FULL_FREES_P && block > 0)
+        mbarrier_wait(shared_window_address(&memory.p_free[0]), (block - 1) % 2);
+    store_probability(memory, block % P_SLOTS, p, factor);
+    mbarrier_arrive(shared_window_address(&memory.p_ready[block % P_SLOTS]));
+}
+
+/* P . V of the last block, and the part. Its first quarter is there for others while the second is multiplied: the
+ * query, whose place it takes, has been read. */
+__device__ __forceinline__ void finish_part(block_memory &memory, int half, int last, accumulators &out)
+{
+    start_values(memory, half, last, out);
+    wgmma_wait_group<1>();
+    store_part(memory, half, 0, out);
+    barrier_cluster_arrive();
+    wgmma_wait_group<0>();
+    named_barrier_sync(HALF_READ + half, WARPGROUP); /* this warpgroup alone reads its half of the key */
+    store_part(memory, half, 1, out);
+}
+
+/* A rank's share of the keys, into its part. All that others read is there, and told of, but for the second quarter.
+ * Blocks are taken two by two. The even one is HALF 0's, the odd one HALF 1's, whose softmax runs beside P . V of the
+ * even one. */
+template <int HALF> __device__ __forceinline__ void compute_part(const work &w, const share &s, block_memory &memory)
+{
+    /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
+    const bool scale_first = !(w.params.sm_scale > 0);
+    const float scale_log2 = scale_first ? 1.0f : w.params.sm_scale * LOG2_E;
+    const int last = s.count - 1;
+
+    accumulators out = {};
+    for (int even = 0;; even += KEY_SLOTS) {
+        const int odd = even + 1;
+        i32 next[KEY_SLOTS][COPY_TURNS];
+        float logit[KEYS / 2], factor[2];
+#pragma unroll
+        for (int slot = 0; slot < KEY_SLOTS; slot++)
+            load_entries(w, s, even + KEY_SLOTS + slot, next[slot]);
+
+        if (HALF == 0) {
+            compute_logits(w, s, memory, even, scale_first, logit);
+            softmax_block(memory, scale_log2, logit, factor);
+            hand_over(memory, even, logit, factor);
+        }
+        if (even == last)
+            break;
+        if (HALF == 1)
+            compute_logits(w, s, memory, odd, scale_first, logit);
+        start_values(memory, HALF, even, out);
+        if (HALF == 1)
+            softmax_block(memory, scale_log2, logit, factor);
+        finish_values(w, s, memory, HALF, even, next[0]);
+        if (HALF == 1)
+            hand_over(memory, odd, logit, factor);
+        if (odd == last)
+            break;
+        start_values(memory, HALF, odd, out);
+        finish_values(w, s, memory, HALF, odd, next[1]);
+    }
+    finish_part(memory, HALF, last, out);
+}
+
+/* ---- Combine ------------------------------------------------------------------------------------------------ */
+
+/* A lane's two rows: what each rank's part is multiplied by, and their sum in the end. */
+template <int RANKS> struct row_weights {
+    float of_rank[RANKS][2];
+    float scale[2];
+};
+
+/* From here on ranks are counted from one's own, so that not all read the same rank's memory at once. */
+template <int RANKS> __device__ __forceinline__ int rank_after(const share &s, int i)
+{
+    return (s.rank + i) % RANKS;
+}
+
+/* Writes lse and max_logits, too: once. */
+template <int RANKS>
+__device__ __forceinline__ row_weights<RANKS> weigh_rows(const work &w, const share &s, block_memory &memory, int half)
+{
+    const lane_rows rows = my_rows();
+    row_weights<RANKS> weights;
+#pragma unroll
+    for (int high = 0; high < 2; high++) {
+        const int row = rows.low + 8 * high;
+        float max = -infinity(), reference = -infinity(), sum = 0;
+        float references[RANKS], sums[RANKS];
+#pragma unroll
+        for (int i = 0; i < RANKS; i++) {
+            u32 from = mapa_shared_cluster(shared_window_address(&memory.rows[row]), rank_after<RANKS>(s, i));
+            uint4 bits = load_shared_cluster_16_if(true, from);
+            max = max_nan(max, __uint_as_float(bits.x));
+            references[i] = __uint_as_float(bits.y);
+            sums[i] = __uint_as_float(bits.z);
+            reference = fmaxf(reference, references[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < RANKS; i++) {
+            /* infinite ones too: the difference would be NaN */
+            float factor = references[i] == reference ? 1.0f : exp2_approx(references[i] - reference);
+            weights.of_rank[i][high] = factor;
+            sum += sums[i] * factor;
+        }
+        weights.scale[high] =
+            finish_row(w, row, max, reference, sum, s.rank == 0 && half == 0 && rows.lane % 4 == 0);
+    }
+    return weights;
+}
+
+template <int RANKS> struct rank_groups {
+    static constexpr int COUNT = QUARTER_GROUPS / RANKS; /* of each quarter, that a rank finishes */
+    uint4 part[COUNT][RANKS];
+};
+
+template <int RANKS>
+__device__ __forceinline__ void load_parts(const share &s, block_memory &memory, int half, int quarter,
+                                           rank_groups<RANKS> &groups)
+{
+    constexpr int COUNT = rank_groups<RANKS>::COUNT;
+    const u32 here = part_address(memory, half, quarter) + s.rank * COUNT * GROUP_BYTES;
+#pragma unroll
+    for (int i = 0; i < RANKS; i++) {
+        const int rank = rank_after<RANKS>(s, i);
+        const u32 from = mapa_shared_cluster(here, rank);
+#pragma unroll
+        for (int group = 0; group < COUNT; group++)
+            groups.part[group][i] = load_shared_cluster_16_if(rank < s.ranks, from + group * GROUP_BYTES);
+    }
+}
+
+/* A lane's two columns of a group, of its lower row and its higher, as bf16. */
+struct finished_group {
+    u32 columns[2];
+};
+
+template <int RANKS>
+__device__ __forceinline__ void sum_parts(const rank_groups<RANKS> &groups, const row_weights<RANKS> &weights,
+                                          finished_group *to)
+{
+#pragma unroll
+    for (int group = 0; group < rank_groups<RANKS>::COUNT; group++) {
+        float sum[4] = {};
+#pragma unroll
+        for (int i = 0; i < RANKS; i++) {
+            const uint4 part = groups.part[group][i];
+            sum[0] = fmaf(__uint_as_float(part.x), weights.of_rank[i][0], sum[0]);
+            sum[1] = fmaf(__uint_as_float(part.y), weights.of_rank[i][0], sum[1]);
+            sum[2] = fmaf(__uint_as_float(part.z), weights.of_rank[i][1], sum[2]);
+            sum[3] = fmaf(__uint_as_float(part.w), weights.of_rank[i][1], sum[3]);
+        }
+        to[group].columns[0] = pack_bf16(sum[0] * weights.scale[0], sum[1] * weights.scale[0]);
+        to[group].columns[1] = pack_bf16(sum[2] * weights.scale[1], sum[3] * weights.scale[1]);
+    }
+}
+
+/* The four lanes of a quad have a word each of four groups: afterwards each has the four words of one. */
+__device__ __forceinline__ uint4 transpose_quad(const u32 (&group)[4])
+{
+    const int lane = threadIdx.x % 4;
+    const bool odd = lane & 1, upper = lane & 2;
+    u32 given[2] = {odd ? group[0] : group[1], odd ? group[2] : group[3]};
+    u32 kept[2] = {odd ? group[1] : group[0], odd ? group[3] : group[2]};
+    u32 pair[2][2]; /* groups (lane % 2) and 2 + (lane % 2): words of this pair of lanes */
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        u32 taken = __shfl_xor_sync(0xffffffff, given[i], 1);
+        pair[i][0] = odd ? taken : kept[i];
+        pair[i][1] = odd ? kept[i] : taken;
+    }
+    u32 word[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        word[i] = __shfl_xor_sync(0xffffffff, upper ? pair[0][i] : pair[1][i], 2);
+    return upper ? uint4{word[0], word[1], pair[1][0], pair[1][1]} : uint4{pair[0][0], pair[0][1], word[0], word[1]};
+}
+
+/* 16 bytes a lane, of four groups at a time. */
+template <int RANKS>
+__device__ __forceinline__ void store_out(const work &w, const share &s, int half, const finished_group *groups)
+{
+    constexpr int COUNT = rank_groups<RANKS>::COUNT;
+    const lane_rows rows = my_rows();
+    u16 *out = (u16 *)w.params.out + w.token * w.params.out_stride_token + w.first_head * w.params.out_stride_head +
+               half * HALF_COLUMNS;
+#pragma unroll
+    for (int first = 0; first < QUARTERS * COUNT; first += 4) {
+        const int group = first + rows.lane % 4;
+        const int column = group / COUNT * QUARTER_COLUMNS + (s.rank * COUNT + group % COUNT) * 8;
+#pragma unroll
+        for (int high = 0; high < 2; high++) {
+            const int row = rows.low + 8 * high;
+            const uint4 bytes = transpose_quad({groups[first].columns[high], groups[first + 1].columns[high],
+                                                groups[first + 2].columns[high], groups[first + 3].columns[high]});
+            if (row < w.heads)
+                *(uint4 *)(out + row * w.params.out_stride_head + column) = bytes;
+        }
+    }
+}
+
+/* Begins between this block's two arrivals of the parts. */
+template <int RANKS>
+__device__ __forceinline__ void combine(const work &w, const share &s, block_memory &memory, int half)
+{
+    constexpr int COUNT = rank_groups<RANKS>::COUNT;
+    rank_groups<RANKS> groups;
+    finished_group finished[QUARTERS * COUNT];
+
+    barrier_cluster_wait();
+    barrier_cluster_arrive(); /* the second quarter */
+    load_parts<RANKS>(s, memory, half, 0, groups);
+    const row_weights<RANKS> weights = weigh_rows<RANKS>(w, s, memory, half);
+    sum_parts<RANKS>(groups, weights, finished);
+    barrier_cluster_wait();
+    load_parts<RANKS>(s, memory, half, 1, groups);
+    sum_parts<RANKS>(groups, weights, finished + COUNT);
+    barrier_cluster_arrive(); /* nobody's memory is read by this block any more */
+    store_out<RANKS>(w, s, half, finished);
+    barrier_cluster_wait();
+}
+
+/* ---- The kernel --------------------------------------------------------------------------------------------- */
+
+__device__ __forceinline__ void set_up(block_memory &memory)
+{
+    if (threadIdx.x < HEADS)
+        memory.rows[threadIdx.x] = {-infinity(), -infinity(), 0, 0};
+    if (threadIdx.x == 0) {
+        for (int slot = 0; slot < KEY_SLOTS; slot++)
+            mbarrier_init(shared_window_address(&memory.key_full[slot]), THREADS);
+        for (int slot = 0; slot < P_SLOTS; slot++) {
+            mbarrier_init(shared_window_address(&memory.p_ready[slot]), WARPGROUP);
+            if (!KEY_FULL_FREES_P)
+                mbarrier_init(shared_window_address(&memory.p_free[slot]), THREADS);
+        }
+    }
+    named_barrier_sync(SETUP, THREADS);
+}
+
+/* HEAD_BLOCKS units a query token; a cluster is a unit. */
+__device__ __forceinline__ void prefill(const smla_prefill_params &params)
+{
+    extern __shared__ __align__(1024) u8 shared[];
+    block_memory &memory = *(block_memory *)shared;
+    const int ranks = cluster_nctarank(), half = uniform(threadIdx.x / WARPGROUP);
+    const int unit = blockIdx.x / ranks, first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
+    const work w = make_work(params, unit / SMLA_HEAD_BLOCKS, first_head, min(HEADS, SMLA_H_Q - first_head));
+    const share s = my_share(w, cluster_ctarank(), ranks);
+
+    /* Everything is on its way before anything is waited for. */
+    i32 entries[KEY_SLOTS][COPY_TURNS];
+#pragma unroll
+    for (int slot = 0; slot < KEY_SLOTS; slot++)
+        load_entries(w, s, slot, entries[slot]);
+    if (s.count > 0)
+        load_query(w, memory);
+    set_up(memory);
+#pragma unroll
+    for (int slot = 0; slot < KEY_SLOTS; slot++)
+        if (slot < s.count)
+            gather(w, half, memory, slot, entries[slot]);
+
+    if (s.count == 0)
+        barrier_cluster_arrive();
+    else if (half == 0)
+        compute_part<0>(w, s, memory);
+    else
+        compute_part<1>(w, s, memory);
+    if (ranks == 8)
+        combine<8>(w, s, memory, half);
+    else if (ranks == 4)
+        combine<4>(w, s, memory, half);
+    else
+        combine<2>(w, s, memory, half);
+}
+
+} // namespace split
+
+/* Clusters of 2, 4 or 8 blocks along x, s_q * HEAD_BLOCKS of them. */
+extern "C" __global__ void __launch_bounds__(SMLA_SPLIT_THREADS, 1)
+    smla_sm90_prefill_split(const __grid_constant__ smla_prefill_params params)
+{
+    split::prefill(params);
+}
