@@ -396,9 +396,9 @@ __device__ __forceinline__ void finish_part(block_memory &memory, int half, int 
 }
 
 /* A rank's share of the keys, into its part. All that others read is there, and told of, but for the second quarter.
- * Blocks are taken two by two. The even one is HALF 0's, the odd one HALF 1's, whose softmax runs beside P . V of the
+ * Blocks are taken two by two. The even one is half 0's, the odd one half 1's, whose softmax runs beside P . V of the
  * even one. */
-template <int HALF> __device__ __forceinline__ void compute_part(const work &w, const share &s, block_memory &memory)
+__device__ __forceinline__ void compute_part(const work &w, const share &s, block_memory &memory, int half)
 {
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
     const bool scale_first = !(w.params.sm_scale > 0);
@@ -407,191 +407,155 @@ template <int HALF> __device__ __forceinline__ void compute_part(const work &w, 
 
     accumulators out = {};
     for (int even = 0;; even += KEY_SLOTS) {
-        const int odd = even + 1;
+        const int odd = even + 1, mine = even + half;
         i32 next[KEY_SLOTS][COPY_TURNS];
         float logit[KEYS / 2], factor[2];
 #pragma unroll
         for (int slot = 0; slot < KEY_SLOTS; slot++)
             load_entries(w, s, even + KEY_SLOTS + slot, next[slot]);
 
-        if (HALF == 0) {
-            compute_logits(w, s, memory, even, scale_first, logit);
+        if (mine <= last)
+            compute_logits(w, s, memory, mine, scale_first, logit);
+        if (half == 0) {
             softmax_block(memory, scale_log2, logit, factor);
             hand_over(memory, even, logit, factor);
         }
         if (even == last)
             break;
-        if (HALF == 1)
-            compute_logits(w, s, memory, odd, scale_first, logit);
-        start_values(memory, HALF, even, out);
-        if (HALF == 1)
+        start_values(memory, half, even, out);
+        if (half == 1)
             softmax_block(memory, scale_log2, logit, factor);
-        finish_values(w, s, memory, HALF, even, next[0]);
-        if (HALF == 1)
+        finish_values(w, s, memory, half, even, next[0]);
+        if (half == 1)
             hand_over(memory, odd, logit, factor);
         if (odd == last)
             break;
-        start_values(memory, HALF, odd, out);
-        finish_values(w, s, memory, HALF, odd, next[1]);
+        start_values(memory, half, odd, out);
+        finish_values(w, s, memory, half, odd, next[1]);
     }
-    finish_part(memory, HALF, last, out);
+    finish_part(memory, half, last, out);
 }
 
 /* ---- Combine ------------------------------------------------------------------------------------------------ */
 
-/* A lane's two rows: what each rank's part is multiplied by, and their sum in the end. */
-template <int RANKS> struct row_weights {
-    float of_rank[RANKS][2];
-    float scale[2];
-};
+static constexpr int MOST_RANKS = 8;
 
-/* From here on ranks are counted from one's own, so that not all read the same rank's memory at once. */
-template <int RANKS> __device__ __forceinline__ int rank_after(const share &s, int i)
+/* What a warpgroup combines with, in its half of the second key slot, which nobody reads any more. */
+struct combine_memory {
+    float weight[MOST_RANKS][HEADS]; /* of the ranks' parts */
+    float out_scale[HEADS];          /* of their sum */
+    u16 staged[HEADS][QUARTER_COLUMNS + 8]; /* of out, this rank's columns; rows apart, to be without conflicts */
+};
+static_assert(sizeof(combine_memory) <= HALF_TILES * TILE_BYTES, "");
+
+/* Ranks are counted from one's own, so that not all read the same block's memory at once. */
+__device__ __forceinline__ int rank_after(const share &s, int ranks, int i)
 {
-    return (s.rank + i) % RANKS;
+    return (s.rank + i) & (ranks - 1);
 }
 
-/* Writes lse and max_logits, too: once. */
-template <int RANKS>
-__device__ __forceinline__ row_weights<RANKS> weigh_rows(const work &w, const share &s, block_memory &memory, int half)
+/* A thread a row: what each rank's part is multiplied by, and their sum. Rank 0 writes lse and max_logits, once. */
+__device__ __forceinline__ void weigh_row(const work &w, const share &s, int ranks, block_memory &memory,
+                                          combine_memory &own, int row, bool writes)
+{
+    const u32 here = shared_window_address(&memory.rows[row]);
+    uint4 state[MOST_RANKS]; /* bits of a row_state */
+    float max = -infinity(), reference = -infinity(), sum = 0;
+#pragma unroll
+    for (int i = 0; i < MOST_RANKS; i++)
+        state[i] = load_shared_cluster_16_if(i < ranks, mapa_shared_cluster(here, rank_after(s, ranks, i)));
+#pragma unroll
+    for (int i = 0; i < MOST_RANKS; i++)
+        if (i < ranks) {
+            max = max_nan(max, __uint_as_float(state[i].x));
+            reference = fmaxf(reference, __uint_as_float(state[i].y));
+        }
+#pragma unroll
+    for (int i = 0; i < MOST_RANKS; i++)
+        if (i < ranks) {
+            const float mine = __uint_as_float(state[i].y);
+            /* infinite ones too: their difference would be NaN */
+            const float weight = mine == reference ? 1.0f : exp2_approx(mine - reference);
+            own.weight[i][row] = weight;
+            sum += __uint_as_float(state[i].z) * weight;
+        }
+    own.out_scale[row] = finish_row(w, row, max, reference, sum, writes);
+}
+
+/* A thread reads as much of a quarter's parts whatever the cluster: of few ranks many groups. Rank by rank within a
+ * group. */
+struct quarter_parts {
+    uint4 part[QUARTER_GROUPS];
+};
+
+__device__ __forceinline__ void load_parts(const share &s, int ranks, block_memory &memory, int half, int quarter,
+                                           quarter_parts &parts)
+{
+    const int groups = QUARTER_GROUPS / ranks; /* that this rank finishes */
+    const u32 here = part_address(memory, half, quarter) + s.rank * groups * GROUP_BYTES;
+#pragma unroll
+    for (int i = 0; i < QUARTER_GROUPS; i++) {
+        const int rank = rank_after(s, ranks, i), group = i / ranks;
+        parts.part[i] = load_shared_cluster_16_if(rank < s.ranks, mapa_shared_cluster(here + group * GROUP_BYTES, rank));
+    }
+}
+
+/* Sums the parts and stores this rank's columns of a quarter; a warp has its own 16 rows. */
+__device__ __forceinline__ void finish_quarter(const work &w, const share &s, int ranks, combine_memory &own, int half,
+                                               int quarter, const quarter_parts &parts)
 {
     const lane_rows rows = my_rows();
-    row_weights<RANKS> weights;
+    float low[2] = {}, high[2] = {};
+    u32 *staged = (u32 *)&own.staged[rows.low][2 * (rows.lane % 4)];
+    constexpr int STAGED_ROW = sizeof(own.staged[0]) / sizeof(u32);
 #pragma unroll
-    for (int high = 0; high < 2; high++) {
-        const int row = rows.low + 8 * high;
-        float max = -infinity(), reference = -infinity(), sum = 0;
-        float references[RANKS], sums[RANKS];
-#pragma unroll
-        for (int i = 0; i < RANKS; i++) {
-            u32 from = mapa_shared_cluster(shared_window_address(&memory.rows[row]), rank_after<RANKS>(s, i));
-            uint4 bits = load_shared_cluster_16_if(true, from);
-            max = max_nan(max, __uint_as_float(bits.x));
-            references[i] = __uint_as_float(bits.y);
-            sums[i] = __uint_as_float(bits.z);
-            reference = fmaxf(reference, references[i]);
+    for (int i = 0; i < QUARTER_GROUPS; i++) {
+        const float *weight = own.weight[i & (ranks - 1)];
+        const float weight_low = weight[rows.low], weight_high = weight[rows.low + 8];
+        low[0] = fmaf(__uint_as_float(parts.part[i].x), weight_low, low[0]);
+        low[1] = fmaf(__uint_as_float(parts.part[i].y), weight_low, low[1]);
+        high[0] = fmaf(__uint_as_float(parts.part[i].z), weight_high, high[0]);
+        high[1] = fmaf(__uint_as_float(parts.part[i].w), weight_high, high[1]);
+        if ((i & (ranks - 1)) == ranks - 1) {
+            const float scale_low = own.out_scale[rows.low], scale_high = own.out_scale[rows.low + 8];
+            staged[0] = pack_bf16(low[0] * scale_low, low[1] * scale_low);
+            staged[8 * STAGED_ROW] = pack_bf16(high[0] * scale_high, high[1] * scale_high);
+            staged += 4;
+            low[0] = low[1] = high[0] = high[1] = 0;
         }
-#pragma unroll
-        for (int i = 0; i < RANKS; i++) {
-            /* infinite ones too: the difference would be NaN */
-            float factor = references[i] == reference ? 1.0f : exp2_approx(references[i] - reference);
-            weights.of_rank[i][high] = factor;
-            sum += sums[i] * factor;
-        }
-        weights.scale[high] =
-            finish_row(w, row, max, reference, sum, s.rank == 0 && half == 0 && rows.lane % 4 == 0);
     }
-    return weights;
-}
+    __syncwarp();
 
-template <int RANKS> struct rank_groups {
-    static constexpr int COUNT = QUARTER_GROUPS / RANKS; /* of each quarter, that a rank finishes */
-    uint4 part[COUNT][RANKS];
-};
-
-template <int RANKS>
-__device__ __forceinline__ void load_parts(const share &s, block_memory &memory, int half, int quarter,
-                                           rank_groups<RANKS> &groups)
-{
-    constexpr int COUNT = rank_groups<RANKS>::COUNT;
-    const u32 here = part_address(memory, half, quarter) + s.rank * COUNT * GROUP_BYTES;
-#pragma unroll
-    for (int i = 0; i < RANKS; i++) {
-        const int rank = rank_after<RANKS>(s, i);
-        const u32 from = mapa_shared_cluster(here, rank);
-#pragma unroll
-        for (int group = 0; group < COUNT; group++)
-            groups.part[group][i] = load_shared_cluster_16_if(rank < s.ranks, from + group * GROUP_BYTES);
-    }
-}
-
-/* A lane's two columns of a group, of its lower row and its higher, as bf16. */
-struct finished_group {
-    u32 columns[2];
-};
-
-template <int RANKS>
-__device__ __forceinline__ void sum_parts(const rank_groups<RANKS> &groups, const row_weights<RANKS> &weights,
-                                          finished_group *to)
-{
-#pragma unroll
-    for (int group = 0; group < rank_groups<RANKS>::COUNT; group++) {
-        float sum[4] = {};
-#pragma unroll
-        for (int i = 0; i < RANKS; i++) {
-            const uint4 part = groups.part[group][i];
-            sum[0] = fmaf(__uint_as_float(part.x), weights.of_rank[i][0], sum[0]);
-            sum[1] = fmaf(__uint_as_float(part.y), weights.of_rank[i][0], sum[1]);
-            sum[2] = fmaf(__uint_as_float(part.z), weights.of_rank[i][1], sum[2]);
-            sum[3] = fmaf(__uint_as_float(part.w), weights.of_rank[i][1], sum[3]);
-        }
-        to[group].columns[0] = pack_bf16(sum[0] * weights.scale[0], sum[1] * weights.scale[0]);
-        to[group].columns[1] = pack_bf16(sum[2] * weights.scale[1], sum[3] * weights.scale[1]);
-    }
-}
-
-/* The four lanes of a quad have a word each of four groups: afterwards each has the four words of one. */
-__device__ __forceinline__ uint4 transpose_quad(const u32 (&group)[4])
-{
-    const int lane = threadIdx.x % 4;
-    const bool odd = lane & 1, upper = lane & 2;
-    u32 given[2] = {odd ? group[0] : group[1], odd ? group[2] : group[3]};
-    u32 kept[2] = {odd ? group[1] : group[0], odd ? group[3] : group[2]};
-    u32 pair[2][2]; /* groups (lane % 2) and 2 + (lane % 2): words of this pair of lanes */
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        u32 taken = __shfl_xor_sync(0xffffffff, given[i], 1);
-        pair[i][0] = odd ? taken : kept[i];
-        pair[i][1] = odd ? kept[i] : taken;
-    }
-    u32 word[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        word[i] = __shfl_xor_sync(0xffffffff, upper ? pair[0][i] : pair[1][i], 2);
-    return upper ? uint4{word[0], word[1], pair[1][0], pair[1][1]} : uint4{pair[0][0], pair[0][1], word[0], word[1]};
-}
-
-/* 16 bytes a lane, of four groups at a time. */
-template <int RANKS>
-__device__ __forceinline__ void store_out(const work &w, const share &s, int half, const finished_group *groups)
-{
-    constexpr int COUNT = rank_groups<RANKS>::COUNT;
-    const lane_rows rows = my_rows();
+    const int columns = QUARTER_COLUMNS / ranks, chunks = columns / CHUNK_ELEMS;
     u16 *out = (u16 *)w.params.out + w.token * w.params.out_stride_token + w.first_head * w.params.out_stride_head +
-               half * HALF_COLUMNS;
-#pragma unroll
-    for (int first = 0; first < QUARTERS * COUNT; first += 4) {
-        const int group = first + rows.lane % 4;
-        const int column = group / COUNT * QUARTER_COLUMNS + (s.rank * COUNT + group % COUNT) * 8;
-#pragma unroll
-        for (int high = 0; high < 2; high++) {
-            const int row = rows.low + 8 * high;
-            const uint4 bytes = transpose_quad({groups[first].columns[high], groups[first + 1].columns[high],
-                                                groups[first + 2].columns[high], groups[first + 3].columns[high]});
-            if (row < w.heads)
-                *(uint4 *)(out + row * w.params.out_stride_head + column) = bytes;
-        }
+               half * HALF_COLUMNS + quarter * QUARTER_COLUMNS + s.rank * columns;
+    for (int i = rows.lane; i < 16 * chunks; i += 32) {
+        const int row = 16 * rows.warp + i / chunks, column = i % chunks * CHUNK_ELEMS;
+        if (row < w.heads)
+            *(uint4 *)(out + row * w.params.out_stride_head + column) = *(const uint4 *)&own.staged[row][column];
     }
+    __syncwarp();
 }
 
 /* Begins between this block's two arrivals of the parts. */
-template <int RANKS>
-__device__ __forceinline__ void combine(const work &w, const share &s, block_memory &memory, int half)
+__device__ __forceinline__ void combine(const work &w, const share &s, int ranks, block_memory &memory, int half)
 {
-    constexpr int COUNT = rank_groups<RANKS>::COUNT;
-    rank_groups<RANKS> groups;
-    finished_group finished[QUARTERS * COUNT];
+    combine_memory &own = *(combine_memory *)memory.key[1][half * HALF_TILES];
+    const int row = threadIdx.x % WARPGROUP;
 
-    barrier_cluster_wait();
-    barrier_cluster_arrive(); /* the second quarter */
-    load_parts<RANKS>(s, memory, half, 0, groups);
-    const row_weights<RANKS> weights = weigh_rows<RANKS>(w, s, memory, half);
-    sum_parts<RANKS>(groups, weights, finished);
-    barrier_cluster_wait();
-    load_parts<RANKS>(s, memory, half, 1, groups);
-    sum_parts<RANKS>(groups, weights, finished + COUNT);
-    barrier_cluster_arrive(); /* nobody's memory is read by this block any more */
-    store_out<RANKS>(w, s, half, finished);
+#pragma unroll 1
+    for (int quarter = 0; quarter < QUARTERS; quarter++) {
+        quarter_parts parts;
+        barrier_cluster_wait();
+        if (quarter == 0)
+            barrier_cluster_arrive(); /* this block's second quarter */
+        load_parts(s, ranks, memory, half, quarter, parts);
+        if (quarter == 0 && row < HEADS)
+            weigh_row(w, s, ranks, memory, own, row, s.rank == 0 && half == 0);
+        named_barrier_sync(HALF_READ + half, WARPGROUP);
+        finish_quarter(w, s, ranks, own, half, quarter, parts);
+    }
+    barrier_cluster_arrive(); /* this block reads nobody's memory any more */
     barrier_cluster_wait();
 }
 
@@ -638,16 +602,9 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
 
     if (s.count == 0)
         barrier_cluster_arrive();
-    else if (half == 0)
-        compute_part<0>(w, s, memory);
     else
-        compute_part<1>(w, s, memory);
-    if (ranks == 8)
-        combine<8>(w, s, memory, half);
-    else if (ranks == 4)
-        combine<4>(w, s, memory, half);
-    else
-        combine<2>(w, s, memory, half);
+        compute_part(w, s, memory, half);
+    combine(w, s, ranks, memory, half);
 }
 
 } // namespace split
