@@ -534,7 +534,6 @@ __device__ __forceinline__ void finish_quarter(const work &w, const share &s, in
         if (row < w.heads)
             *(uint4 *)(out + row * w.params.out_stride_head + column) = *(const uint4 *)&own.staged[row][column];
     }
-    __syncwarp();
 }
 
 /* Begins between this block's two arrivals of the parts. */
@@ -552,7 +551,7 @@ __device__ __forceinline__ void combine(const work &w, const share &s, int ranks
         load_parts(s, ranks, memory, half, quarter, parts);
         if (quarter == 0 && row < HEADS)
             weigh_row(w, s, ranks, memory, own, row, s.rank == 0 && half == 0);
-        named_barrier_sync(HALF_READ + half, WARPGROUP);
+        named_barrier_sync(HALF_READ + half, WARPGROUP); /* rows are weighed; what was staged is stored */
         finish_quarter(w, s, ranks, own, half, quarter, parts);
     }
     barrier_cluster_arrive(); /* this block reads nobody's memory any more */

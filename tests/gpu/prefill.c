@@ -305,6 +305,7 @@ static const struct problem_spec few_queries[] = {
      .lse_flags = SMLA_LSE_EMPTY_NEGATIVE},
     {.name = "few queries, logits of 3e3", .s_q = 16, .s_kv = 4096, .topk = 640, .magnitude = 1000},
     {.name = "few queries, scale negative", .s_q = 16, .s_kv = 4096, .topk = 640, .sm_scale = -0.04f, .invalid = 0.2},
+    {.name = "few queries, scale 1", .s_q = 16, .s_kv = 4096, .topk = 2048, .sm_scale = 1, .invalid = 0.2},
     {.name = "few queries, scale zero", .s_q = 16, .s_kv = 4096, .topk = 640, .sm_scale = -0.0f, .sink = true},
     {.name = "few queries, views",
      .s_q = 9,

@@ -310,7 +310,7 @@ static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
 {
     CALLED("cuOccupancyMaxActiveClusters", "grid %u, block %u, shared %u, cluster %u, function %x", config->gridDimX,
            config->blockDimX, config->sharedMemBytes, config->attrs[0].value.clusterDim.x, NUMBER(function));
-    *clusters = (int)(132 / config->attrs[0].value.clusterDim.x);
+    *clusters = (int)((unsigned int)state.sm_count / config->attrs[0].value.clusterDim.x);
     return 0;
 }
 
