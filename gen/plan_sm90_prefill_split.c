@@ -86,6 +86,7 @@ void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_pla
     add_regions(spec, p_slots, plan);
     const int32_t shared_bytes = add_numbers(plan, p_slots);
     add_wgmma(plan, (struct gen_wgmma){.n = BLOCK_KEYS, .used_for = "few queries: logits = query . key^T"});
+    add_wgmma(plan, (struct gen_wgmma){.n = BLOCK_KEYS / 2, .used_for = "few queries: logits of half a block"});
     add_wgmma(plan, (struct gen_wgmma){.n = 128, .b_is_mn_major = 1, .used_for = "few queries: out += P . V"});
     struct gen_variant *variant = &plan->variants[plan->variant_count];
     *variant = (struct gen_variant){.entry = "smla_sm90_prefill_split",

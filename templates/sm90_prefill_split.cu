@@ -6,7 +6,7 @@
  * in base 2, as sm90_prefill.cu. Compiled beside a kernel for many tokens, whose variant it is; the launch says how many
  * blocks a cluster has: 2, 4 or 8. A cluster computes a unit, a query token and up to 64 of its heads:
  *
- *   share    each rank takes a contiguous share of the unit's blocks of 64 keys; a rank may have none
+ *   share    each rank takes a contiguous share of the list, in steps of 16 entries; a rank may have none
  *   part     [64 heads, d_v] fp32, what a rank makes of its keys, relative to its own reference, in its shared memory
  *   combine  each rank reads its columns of every rank's part by way of distributed shared memory, sums them relative
  *            to the unit's reference, divides, rounds to bf16 and stores them
@@ -109,19 +109,24 @@ __device__ __forceinline__ int uniform(int value)
     return __shfl_sync(0xffffffff, value, 0);
 }
 
-/* A rank's blocks of a unit: neighbours, and as many as other ranks have, or one more. */
+/* A rank's part of a unit's list: neighbours, and as many steps of 16 as other ranks have, or one more. */
 struct share {
     int rank;
-    int first; /* block of the unit */
-    int count;
-    int ranks; /* that have any */
+    int ranks;       /* that have any entries */
+    const i32 *list; /* from the first entry on */
+    int entries;
+    int count; /* blocks of 64 of them */
 };
 
 __device__ __forceinline__ share my_share(const work &w, int rank, int ranks)
 {
-    const int blocks = uniform(w.block_count);
-    int each = blocks / ranks, more = blocks % ranks;
-    return {rank, rank * each + min(rank, more), each + (rank < more), min(ranks, blocks)};
+    const smla_key_cache &cache = w.params.cache[0];
+    const int length = uniform(w.length[0]), steps = length / WGMMA_K + (length % WGMMA_K != 0);
+    const int each = steps / ranks, more = steps % ranks;
+    const int first = (rank * each + min(rank, more)) * WGMMA_K;
+    const int entries = min((each + (rank < more)) * WGMMA_K, length - first);
+    return {rank, min(ranks, steps), cache.indices + w.token * cache.indices_stride_token + first, entries,
+            entries / KEYS + (entries % KEYS != 0)};
 }
 
 /* ---- Loading ------------------------------------------------------------------------------------------------ */
@@ -130,12 +135,28 @@ __device__ __forceinline__ share my_share(const work &w, int rank, int ranks)
 static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
 
-/* Reads the entries for this thread's rows of a block of the share. */
-__device__ __forceinline__ void load_entries(const work &w, const share &s, int block, i32 (&entry)[COPY_TURNS])
+/* An entry of a block of the share; -1 past its end. */
+__device__ __forceinline__ i32 load_entry(const share &s, int block, int key)
+{
+    const int position = block * KEYS + key;
+    return load_global_i32_if(position < s.entries, s.list + position, -1);
+}
+
+/* Reads the entries for this thread's rows of a block. */
+__device__ __forceinline__ void load_entries(const share &s, int block, i32 (&entry)[COPY_TURNS])
 {
 #pragma unroll
     for (int turn = 0; turn < COPY_TURNS; turn++)
-        entry[turn] = load_entry(w, s.first + block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+        entry[turn] = load_entry(s, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+}
+
+/* Bit j tells whether key j of a block is valid. Every lane gets the same. */
+__device__ __forceinline__ u64 valid_keys(const smla_key_cache &cache, const share &s, int block)
+{
+    const int lane = threadIdx.x % 32;
+    const i32 low = load_entry(s, block, lane), high = load_entry(s, block, lane + 32);
+    return (u64)__ballot_sync(0xffffffff, (u32)high < cache.s_kv) << 32 |
+           __ballot_sync(0xffffffff, (u32)low < cache.s_kv);
 }
 
 /* Gathers this warpgroup's half of the columns of a block's keys; zeros for invalid entries, which are not read. */
@@ -182,11 +203,26 @@ __device__ __forceinline__ void load_query(const work &w, block_memory &memory)
 
 /* ---- Logits and softmax -------------------------------------------------------------------------------------- */
 
-/* logit = query . key^T of one block, unscaled. */
-__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, float (&logit)[KEYS / 2])
+/* logit = query . key^T of one block, unscaled. few: of its first 32 keys, and 0 of the others. */
+__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, bool few, float (&logit)[KEYS / 2])
 {
     u64 q = wgmma_descriptor(shared_window_address(memory.query), 0, SWIZZLE_BYTES);
     u64 k = wgmma_descriptor(shared_window_address(memory.key[slot]), 0, SWIZZLE_BYTES);
+    float(&first)[KEYS / 4] = *(float(*)[KEYS / 4])logit;
+    if (few) {
+#pragma unroll
+        for (int i = KEYS / 4; i < KEYS / 2; i++)
+            logit[i] = 0;
+        wgmma_fence();
+#pragma unroll
+        for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
+            int offset = d / TILE_COLUMNS * TILE_BYTES + d % TILE_COLUMNS * 2;
+            wgmma_m64n32k16_b_k(first, wgmma_descriptor_plus(q, offset), wgmma_descriptor_plus(k, offset), d > 0);
+        }
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        return;
+    }
     wgmma_fence();
 #pragma unroll
     for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
@@ -294,21 +330,27 @@ __device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, ac
         }
 }
 
-/* Waits for a block's P and starts out += P . V, this half's columns, a group a quarter. Who wrote P has also waited for
- * the key and fenced it for wgmma. */
-__device__ __forceinline__ void start_values(block_memory &memory, int half, int block, accumulators &out)
+/* Waits for a block's P. Who wrote it has also waited for the key and fenced it for wgmma. */
+__device__ __forceinline__ void take_probability(block_memory &memory, int block, accumulators &out)
 {
-    const int slot = block % KEY_SLOTS, p_slot = block % P_SLOTS;
+    const int p_slot = block % P_SLOTS;
     mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);
     if (block > 0)
         rescale_out(memory, p_slot, out);
-    u64 p = wgmma_descriptor(shared_window_address(memory.probability[p_slot]), 0, SWIZZLE_BYTES);
-    u64 v = wgmma_descriptor(shared_window_address(memory.key[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
+}
+
+/* Starts out += P . V of a block's first 16 * STEPS keys, this half's columns, a group a quarter. */
+template <int STEPS>
+__device__ __forceinline__ void start_values(block_memory &memory, int half, int block, accumulators &out)
+{
+    u64 p = wgmma_descriptor(shared_window_address(memory.probability[block % P_SLOTS]), 0, SWIZZLE_BYTES);
+    u64 v = wgmma_descriptor(shared_window_address(memory.key[block % KEY_SLOTS][half * HALF_TILES]), TILE_BYTES,
+                             SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
 #pragma unroll
-        for (int k = 0; k < KEYS; k += WGMMA_K)
+        for (int k = 0; k < STEPS * WGMMA_K; k += WGMMA_K)
             wgmma_m64n128k16_b_mn(
                 out[quarter], wgmma_descriptor_plus(p, k * 2),
                 wgmma_descriptor_plus(v, quarter * QUARTER_TILES * TILE_BYTES + k * ROW_BYTES), 1);
@@ -362,10 +404,10 @@ __device__ __forceinline__ void compute_logits(const work &w, const share &s, bl
                                                bool scale_first, float (&logit)[KEYS / 2])
 {
     const int slot = block % KEY_SLOTS;
-    u64 valid = valid_keys(w, s.first + block);
+    u64 valid = valid_keys(w.params.cache[0], s, block);
     mbarrier_wait(shared_window_address(&memory.key_full[slot]), block / KEY_SLOTS % 2);
     fence_proxy_async(); /* query and key were written by the generic proxy, wgmma reads by the async proxy */
-    multiply_keys(memory, slot, logit);
+    multiply_keys(memory, slot, s.entries - block * KEYS <= KEYS / 2, logit);
     if (scale_first)
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++)
@@ -384,9 +426,18 @@ __device__ __forceinline__ void hand_over(block_memory &memory, int block, const
 
 /* P . V of the last block, and the part. Its first quarter is there for others while the second is multiplied: the
  * query, whose place it takes, has been read. */
-__device__ __forceinline__ void finish_part(block_memory &memory, int half, int last, accumulators &out)
+__device__ __forceinline__ void finish_part(const share &s, block_memory &memory, int half, int last, accumulators &out)
 {
-    start_values(memory, half, last, out);
+    const int entries = s.entries - last * KEYS;
+    take_probability(memory, last, out);
+    if (entries > 48)
+        start_values<4>(memory, half, last, out);
+    else if (entries > 32)
+        start_values<3>(memory, half, last, out);
+    else if (entries > 16)
+        start_values<2>(memory, half, last, out);
+    else
+        start_values<1>(memory, half, last, out);
     wgmma_wait_group<1>();
     store_part(memory, half, 0, out);
     barrier_cluster_arrive();
@@ -412,7 +463,7 @@ __device__ __forceinline__ void compute_part(const work &w, const share &s, bloc
         float logit[KEYS / 2], factor[2];
 #pragma unroll
         for (int slot = 0; slot < KEY_SLOTS; slot++)
-            load_entries(w, s, even + KEY_SLOTS + slot, next[slot]);
+            load_entries(s, even + KEY_SLOTS + slot, next[slot]);
 
         if (mine <= last)
             compute_logits(w, s, memory, mine, scale_first, logit);
@@ -422,7 +473,8 @@ __device__ __forceinline__ void compute_part(const work &w, const share &s, bloc
         }
         if (even == last)
             break;
-        start_values(memory, half, even, out);
+        take_probability(memory, even, out);
+        start_values<KEYS / WGMMA_K>(memory, half, even, out);
         if (half == 1)
             softmax_block(memory, scale_log2, logit, factor);
         finish_values(w, s, memory, half, even, next[0]);
@@ -430,10 +482,11 @@ __device__ __forceinline__ void compute_part(const work &w, const share &s, bloc
             hand_over(memory, odd, logit, factor);
         if (odd == last)
             break;
-        start_values(memory, half, odd, out);
+        take_probability(memory, odd, out);
+        start_values<KEYS / WGMMA_K>(memory, half, odd, out);
         finish_values(w, s, memory, half, odd, next[1]);
     }
-    finish_part(memory, half, last, out);
+    finish_part(s, memory, half, last, out);
 }
 
 /* ---- Combine ------------------------------------------------------------------------------------------------ */
@@ -590,7 +643,7 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
     i32 entries[KEY_SLOTS][COPY_TURNS];
 #pragma unroll
     for (int slot = 0; slot < KEY_SLOTS; slot++)
-        load_entries(w, s, slot, entries[slot]);
+        load_entries(s, slot, entries[slot]);
     if (s.count > 0)
         load_query(w, memory);
     set_up(memory);
