@@ -447,8 +447,8 @@ __device__ __forceinline__ void finish_part(const share &s, block_memory &memory
 }
 
 /* A rank's share of the keys, into its part. All that others read is there, and told of, but for the second quarter.
- * Blocks are taken two by two. The even one is half 0's, the odd one half 1's, whose softmax runs beside P . V of the
- * even one. */
+ * Half 0 hands over the even blocks before it multiplies them by V, half 1 the odd ones, whose softmax runs beside P . V
+ * of the block before. */
 __device__ __forceinline__ void compute_part(const work &w, const share &s, block_memory &memory, int half)
 {
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
@@ -457,34 +457,28 @@ __device__ __forceinline__ void compute_part(const work &w, const share &s, bloc
     const int last = s.count - 1;
 
     accumulators out = {};
-    for (int even = 0;; even += KEY_SLOTS) {
-        const int odd = even + 1, mine = even + half;
-        i32 next[KEY_SLOTS][COPY_TURNS];
-        float logit[KEYS / 2], factor[2];
-#pragma unroll
-        for (int slot = 0; slot < KEY_SLOTS; slot++)
-            load_entries(s, even + KEY_SLOTS + slot, next[slot]);
-
-        if (mine <= last)
+    float logit[KEYS / 2], factor[2];
+#pragma unroll 1
+    for (int block = 0;; block++) {
+        const bool even = block % 2 == 0;
+        const int mine = block + half;
+        i32 next[COPY_TURNS];
+        load_entries(s, block + KEY_SLOTS, next);
+        if (even && mine <= last)
             compute_logits(w, s, memory, mine, scale_first, logit);
-        if (half == 0) {
+        if (even && half == 0) {
             softmax_block(memory, scale_log2, logit, factor);
-            hand_over(memory, even, logit, factor);
+            hand_over(memory, block, logit, factor);
         }
-        if (even == last)
+        if (block == last)
             break;
-        take_probability(memory, even, out);
-        start_values<KEYS / WGMMA_K>(memory, half, even, out);
-        if (half == 1)
+        take_probability(memory, block, out);
+        start_values<KEYS / WGMMA_K>(memory, half, block, out);
+        if (even && half == 1)
             softmax_block(memory, scale_log2, logit, factor);
-        finish_values(w, s, memory, half, even, next[0]);
-        if (half == 1)
-            hand_over(memory, odd, logit, factor);
-        if (odd == last)
-            break;
-        take_probability(memory, odd, out);
-        start_values<KEYS / WGMMA_K>(memory, half, odd, out);
-        finish_values(w, s, memory, half, odd, next[1]);
+        finish_values(w, s, memory, half, block, next);
+        if (even && half == 1)
+            hand_over(memory, mine, logit, factor);
     }
     finish_part(s, memory, half, last, out);
 }
@@ -640,17 +634,19 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
     const share s = my_share(w, cluster_ctarank(), ranks);
 
     /* Everything is on its way before anything is waited for. */
-    i32 entries[KEY_SLOTS][COPY_TURNS];
-#pragma unroll
-    for (int slot = 0; slot < KEY_SLOTS; slot++)
-        load_entries(s, slot, entries[slot]);
+    i32 entries[COPY_TURNS], next[COPY_TURNS];
+    load_entries(s, 0, entries);
+    load_entries(s, 1, next);
     if (s.count > 0)
         load_query(w, memory);
     set_up(memory);
+#pragma unroll 1
+    for (int slot = 0; slot < min(s.count, KEY_SLOTS); slot++) {
+        gather(w, half, memory, slot, entries);
 #pragma unroll
-    for (int slot = 0; slot < KEY_SLOTS; slot++)
-        if (slot < s.count)
-            gather(w, half, memory, slot, entries[slot]);
+        for (int turn = 0; turn < COPY_TURNS; turn++)
+            entries[turn] = next[turn];
+    }
 
     if (s.count == 0)
         barrier_cluster_arrive();
