@@ -334,25 +334,32 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
     return SMLA_OK;
 }
 
+/* The variant for few queries: a cluster of blocks in place of each. */
+static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choice *choice, struct rt_launch *launch)
+{
+    launch->function = kernel->functions[choice->variant];
+    launch->threads = choice->threads;
+    launch->shared_bytes = choice->shared_bytes;
+    launch->grid_x *= (unsigned int)choice->cluster_blocks;
+    rt_launch_in_clusters(launch, (unsigned int)choice->cluster_blocks);
+}
+
 static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_prefill_params *params, void *stream)
 {
-    const int64_t blocks = params->s_q * kernel->blocks_per_query;
-    const struct gen_choice *choice =
-        gen_choose(kernel->choices, kernel->choice_count, blocks, params->cache[0].topk);
+    const int64_t units = params->s_q * kernel->blocks_per_query;
+    const struct gen_choice *choice = gen_choose(kernel->choices, kernel->choice_count, units, params->cache[0].topk);
     struct rt_launch launch = {
-        .function = kernel->functions[choice ? choice->variant : paged ? kernel->paged_variant : 0],
+        .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .name = kernel->name,
-        .threads = choice ? choice->threads : kernel->threads,
-        .shared_bytes = choice ? choice->shared_bytes : kernel->shared_bytes,
-        .grid_x = (unsigned int)(choice                         ? blocks * choice->cluster_blocks
-                                 : blocks < kernel->most_blocks ? blocks
-                                                                : kernel->most_blocks),
+        .threads = kernel->threads,
+        .shared_bytes = kernel->shared_bytes,
+        .grid_x = (unsigned int)(units < kernel->most_blocks ? units : kernel->most_blocks),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
 
     if (choice)
-        rt_launch_in_clusters(&launch, (unsigned int)choice->cluster_blocks);
+        launch_in_clusters(kernel, choice, &launch);
     return rt_launch_on(kernel, &launch, stream);
 }
 

@@ -3,8 +3,8 @@
  *   logit[h, j] = sm_scale * sum_d query[h, d] * kv[indices[j], d]        over the valid entries j of the list
  *   out[h, :]   = sum_j exp(logit[h, j]) * kv[indices[j], :d_v] / (sum_j exp(logit[h, j]) + exp(attn_sink[h]))
  *
- * in base 2, as sm90_prefill.cu. Compiled beside a kernel for many tokens, whose variant it is; the launch says how many
- * blocks a cluster has: 2, 4 or 8. A cluster computes a unit, a query token and up to 64 of its heads:
+ * in base 2, as sm90_prefill.cu. Compiled beside a kernel for many tokens, whose variant it is; the launch says how
+ * many blocks a cluster has: 2, 4 or 8. A cluster computes a unit, a query token and up to 64 of its heads:
  *
  *   share    each rank takes a contiguous share of the list, in steps of 16 entries; a rank may have none
  *   part     [64 heads, d_v] fp32, what a rank makes of its keys, relative to its own reference, in its shared memory
@@ -12,8 +12,9 @@
  *            to the unit's reference, divides, rounds to bf16 and stores them
  *
  * All that a rank needs for its first two blocks of keys is on its way before anything is waited for. Two warpgroups
- * take turns: each multiplies query by key and does the softmax of every other block, the softmax of a block runs beside
- * P . V of the one before; both multiply P by V, each for half of the columns, and gather the same half of every key. */
+ * take turns: each multiplies query by key and does the softmax of every other block, the softmax of a block runs
+ * beside P . V of the one before; both multiply P by V, each for half of the columns, and gather the same half of every
+ * key. */
 #include "math.cuh"
 #include "prefill_params.h"
 #include "prefill_work.cuh"
@@ -24,13 +25,14 @@
 #include "types.cuh"
 
 /* The kernel beside this one has the same words for its own. */
-namespace split {
+namespace split
+{
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int KEY_SLOTS = SMLA_SPLIT_KEY_SLOTS;
 static constexpr int P_SLOTS = SMLA_SPLIT_PROBABILITY_SLOTS;
 static constexpr int THREADS = SMLA_SPLIT_THREADS;
-static constexpr int HALVES = 2; /* of V's columns: a warpgroup each */
+static constexpr int HALVES = 2;   /* of V's columns: a warpgroup each */
 static constexpr int QUARTERS = 2; /* of V's columns, in each half */
 static constexpr int TILES = SMLA_D_QK / TILE_COLUMNS;
 static constexpr int V_TILES = SMLA_D_V / TILE_COLUMNS;
@@ -81,7 +83,8 @@ static_assert(SMLA_SPLIT_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
-/* For each block i of the share, whose logits warpgroup i % 2 computes; mbarriers, each with one phase a use of its slot:
+/* For each block i of the share, whose logits warpgroup i % 2 computes; mbarriers, each with one phase a use of its
+ * slot:
  *
  *   both     --key_full[i % 2]-------->  owner     256 threads arrive when their part of the key is written; of the
  *                                                  first two blocks, the query too
@@ -89,11 +92,10 @@ static_assert(SMLA_SPLIT_SHARED_BYTES == sizeof(block_memory), "");
  *                                                  logits of block i have then read query and key
  *   both     --p_free[i % P_SLOTS]---->  owner     256 threads arrive when P . V of block i is done
  *
- * With as many slots of P as of the key nothing waits for p_free, as in sm90_prefill.cu: key_full of block i + 2 says the
- * same. A row's state goes from owner to owner with p_ready.
+ * With as many slots of P as of the key nothing waits for p_free, as in sm90_prefill.cu: key_full of block i + 2 says
+ * the same. A row's state goes from owner to owner with p_ready.
  *
- * barrier.cluster, three times: the first quarter of the part and the rows' states are there; the second quarter is; what
- * was to be read has been. */
+ * barrier.cluster, twice: each rank's part and rows are there; what was to be read of others has been. */
 static constexpr bool KEY_FULL_FREES_P = P_SLOTS == KEY_SLOTS;
 
 enum named_barrier {
@@ -208,7 +210,7 @@ __device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, bo
 {
     u64 q = wgmma_descriptor(shared_window_address(memory.query), 0, SWIZZLE_BYTES);
     u64 k = wgmma_descriptor(shared_window_address(memory.key[slot]), 0, SWIZZLE_BYTES);
-    float(&first)[KEYS / 4] = *(float(*)[KEYS / 4])logit;
+    float(&first)[KEYS / 4] = *(float(*)[KEYS / 4]) logit;
     if (few) {
 #pragma unroll
         for (int i = KEYS / 4; i < KEYS / 2; i++)
@@ -351,9 +353,8 @@ __device__ __forceinline__ void start_values(block_memory &memory, int half, int
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
 #pragma unroll
         for (int k = 0; k < STEPS * WGMMA_K; k += WGMMA_K)
-            wgmma_m64n128k16_b_mn(
-                out[quarter], wgmma_descriptor_plus(p, k * 2),
-                wgmma_descriptor_plus(v, quarter * QUARTER_TILES * TILE_BYTES + k * ROW_BYTES), 1);
+            wgmma_m64n128k16_b_mn(out[quarter], wgmma_descriptor_plus(p, k * 2),
+                                  wgmma_descriptor_plus(v, quarter * QUARTER_TILES * TILE_BYTES + k * ROW_BYTES), 1);
         wgmma_commit_group();
     }
 }
@@ -424,8 +425,8 @@ __device__ __forceinline__ void hand_over(block_memory &memory, int block, const
     mbarrier_arrive(shared_window_address(&memory.p_ready[block % P_SLOTS]));
 }
 
-/* P . V of the last block, and the part. Its first quarter is there for others while the second is multiplied: the
- * query, whose place it takes, has been read. */
+/* P . V of the last block, and the part, its first quarter while the second is multiplied: the query, whose place it
+ * takes, has been read. */
 __device__ __forceinline__ void finish_part(const share &s, block_memory &memory, int half, int last, accumulators &out)
 {
     const int entries = s.entries - last * KEYS;
@@ -440,15 +441,14 @@ __device__ __forceinline__ void finish_part(const share &s, block_memory &memory
         start_values<1>(memory, half, last, out);
     wgmma_wait_group<1>();
     store_part(memory, half, 0, out);
-    barrier_cluster_arrive();
     wgmma_wait_group<0>();
     named_barrier_sync(HALF_READ + half, WARPGROUP); /* this warpgroup alone reads its half of the key */
     store_part(memory, half, 1, out);
 }
 
-/* A rank's share of the keys, into its part. All that others read is there, and told of, but for the second quarter.
- * Half 0 hands over the even blocks before it multiplies them by V, half 1 the odd ones, whose softmax runs beside P . V
- * of the block before. */
+/* A rank's share of the keys, into its part.
+ * Half 0 hands over the even blocks before it multiplies them by V, half 1 the odd ones, whose softmax runs beside P .
+ * V of the block before. */
 __device__ __forceinline__ void compute_part(const work &w, const share &s, block_memory &memory, int half)
 {
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
@@ -489,8 +489,8 @@ static constexpr int MOST_RANKS = 8;
 
 /* What a warpgroup combines with, in its half of the second key slot, which nobody reads any more. */
 struct combine_memory {
-    float weight[MOST_RANKS][HEADS]; /* of the ranks' parts */
-    float out_scale[HEADS];          /* of their sum */
+    float weight[MOST_RANKS][HEADS];        /* of the ranks' parts */
+    float out_scale[HEADS];                 /* of their sum */
     u16 staged[HEADS][QUARTER_COLUMNS + 8]; /* of out, this rank's columns; rows apart, to be without conflicts */
 };
 static_assert(sizeof(combine_memory) <= HALF_TILES * TILE_BYTES, "");
@@ -543,13 +543,13 @@ __device__ __forceinline__ void load_parts(const share &s, int ranks, block_memo
 #pragma unroll
     for (int i = 0; i < QUARTER_GROUPS; i++) {
         const int rank = rank_after(s, ranks, i), group = i / ranks;
-        parts.part[i] = load_shared_cluster_16_if(rank < s.ranks, mapa_shared_cluster(here + group * GROUP_BYTES, rank));
+        parts.part[i] =
+            load_shared_cluster_16_if(rank < s.ranks, mapa_shared_cluster(here + group * GROUP_BYTES, rank));
     }
 }
 
-/* Sums the parts and stores this rank's columns of a quarter; a warp has its own 16 rows. */
-__device__ __forceinline__ void finish_quarter(const work &w, const share &s, int ranks, combine_memory &own, int half,
-                                               int quarter, const quarter_parts &parts)
+/* Sums the parts and stages this rank's columns of a quarter; a warp has its own 16 rows. */
+__device__ __forceinline__ void sum_parts(int ranks, combine_memory &own, const quarter_parts &parts)
 {
     const lane_rows rows = my_rows();
     float low[2] = {}, high[2] = {};
@@ -572,7 +572,13 @@ __device__ __forceinline__ void finish_quarter(const work &w, const share &s, in
         }
     }
     __syncwarp();
+}
 
+/* Stores what this warp has staged, 16 bytes a lane. */
+__device__ __forceinline__ void store_quarter(const work &w, const share &s, int ranks, const combine_memory &own,
+                                              int half, int quarter)
+{
+    const lane_rows rows = my_rows();
     const int columns = QUARTER_COLUMNS / ranks, chunks = columns / CHUNK_ELEMS;
     u16 *out = (u16 *)w.params.out + w.token * w.params.out_stride_token + w.first_head * w.params.out_stride_head +
                half * HALF_COLUMNS + quarter * QUARTER_COLUMNS + s.rank * columns;
@@ -583,7 +589,6 @@ __device__ __forceinline__ void finish_quarter(const work &w, const share &s, in
     }
 }
 
-/* Begins between this block's two arrivals of the parts. */
 __device__ __forceinline__ void combine(const work &w, const share &s, int ranks, block_memory &memory, int half)
 {
     combine_memory &own = *(combine_memory *)memory.key[1][half * HALF_TILES];
@@ -592,16 +597,15 @@ __device__ __forceinline__ void combine(const work &w, const share &s, int ranks
 #pragma unroll 1
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
         quarter_parts parts;
-        barrier_cluster_wait();
-        if (quarter == 0)
-            barrier_cluster_arrive(); /* this block's second quarter */
         load_parts(s, ranks, memory, half, quarter, parts);
         if (quarter == 0 && row < HEADS)
             weigh_row(w, s, ranks, memory, own, row, s.rank == 0 && half == 0);
         named_barrier_sync(HALF_READ + half, WARPGROUP); /* rows are weighed; what was staged is stored */
-        finish_quarter(w, s, ranks, own, half, quarter, parts);
+        sum_parts(ranks, own, parts);
+        if (quarter == QUARTERS - 1) /* with release: ahead of the stores, or it would wait for them */
+            barrier_cluster_arrive();
+        store_quarter(w, s, ranks, own, half, quarter);
     }
-    barrier_cluster_arrive(); /* this block reads nobody's memory any more */
     barrier_cluster_wait();
 }
 
@@ -648,10 +652,10 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
             entries[turn] = next[turn];
     }
 
-    if (s.count == 0)
-        barrier_cluster_arrive();
-    else
+    if (s.count > 0)
         compute_part(w, s, memory, half);
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
     combine(w, s, ranks, memory, half);
 }
 

@@ -45,7 +45,8 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
     struct gen_bundle bundle;
     if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
         return;
-    const struct gen_variant *variant = &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : 0];
+    const struct gen_variant *variant =
+        &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : 0];
     for (size_t i = 0; i < (size_t)harness->module->kernel_count; i++)
         if (strcmp(harness->module->kernels[i].name, variant->entry) == 0)
             harness->kernel = &harness->module->kernels[i];
@@ -269,7 +270,8 @@ enum { SM_COUNT = 2 };
 
 static uint32_t grid_blocks(const struct harness *harness, int64_t s_q)
 {
-    const int64_t blocks = s_q * harness->blocks_per_query * harness->cluster_blocks, most = (int64_t)SM_COUNT * harness->blocks_per_sm;
+    const int64_t blocks = s_q * harness->blocks_per_query * harness->cluster_blocks,
+                  most = (int64_t)SM_COUNT * harness->blocks_per_sm;
     return (uint32_t)(most > 0 && most < blocks ? most : blocks);
 }
 

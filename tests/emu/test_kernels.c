@@ -207,15 +207,9 @@ static void register_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule),
-        cmocka_unit_test(short_lists),
-        cmocka_unit_test(every_shape),
-        cmocka_unit_test(persistent_kernel),
-        cmocka_unit_test(split_kernel),
-        cmocka_unit_test(every_arithmetic),
-        cmocka_unit_test(reference_kernel),
-        cmocka_unit_test(cost),
-        cmocka_unit_test(register_rows),
+        cmocka_unit_test(every_schedule),    cmocka_unit_test(short_lists),  cmocka_unit_test(every_shape),
+        cmocka_unit_test(persistent_kernel), cmocka_unit_test(split_kernel), cmocka_unit_test(every_arithmetic),
+        cmocka_unit_test(reference_kernel),  cmocka_unit_test(cost),         cmocka_unit_test(register_rows),
     };
     return cmocka_run_group_tests(tests, open_kernels, close_kernels);
 }

@@ -213,8 +213,7 @@ static void bundle_holds_every_include(void **state)
     assert_false(flat.failed);
     assert_null(strstr(flat.bytes, "\n#include"));
     static const char *const once[] = {"#define SMLA_CONFIG_CUH", "#define SMLA_TYPES_CUH", "smla_sm90_prefill(",
-                                       "smla_sm90_prefill_split(",
-                                       "#define SMLA_WGMMA_CUH"};
+                                       "smla_sm90_prefill_split(", "#define SMLA_WGMMA_CUH"};
     for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
         const char *first = strstr(flat.bytes, once[i]);
         assert_non_null(first);
@@ -334,11 +333,13 @@ static void few_queries_are_split(void **state)
         int64_t units, topk;
         int32_t cluster;
     } rows[] = {
-        {132, 1, 640, 8},  {132, 16, 640, 8}, {132, 17, 640, 4},  {132, 33, 640, 4}, {132, 34, 640, 2},
-        {132, 66, 640, 2}, {132, 67, 640, 0}, {132, 4096, 640, 0}, {132, 1, 449, 8},  {132, 1, 448, 4},
-        {132, 1, 193, 4},  {132, 1, 192, 2},  {132, 1, 65, 2},     {132, 1, 64, 0},   {132, 1, 0, 0},
-        {114, 14, 640, 8}, {114, 15, 640, 4}, {114, 58, 640, 0},   {2, 1, 640, 2},    {1, 1, 640, 0},
-        {132, INT32_MAX, INT32_MAX, 0},
+        {132, 1, 640, 8},  {132, 16, 640, 8},   {132, 17, 640, 4},
+        {132, 33, 640, 4}, {132, 34, 640, 2},   {132, 66, 640, 2},
+        {132, 67, 640, 0}, {132, 4096, 640, 0}, {132, 1, 449, 8},
+        {132, 1, 448, 4},  {132, 1, 193, 4},    {132, 1, 192, 2},
+        {132, 1, 65, 2},   {132, 1, 64, 0},     {132, 1, 0, 0},
+        {114, 14, 640, 8}, {114, 15, 640, 4},   {114, 58, 640, 0},
+        {2, 1, 640, 2},    {1, 1, 640, 0},      {132, INT32_MAX, INT32_MAX, 0},
     };
     struct gen_bundle bundle;
     (void)state;
