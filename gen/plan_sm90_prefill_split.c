@@ -33,8 +33,9 @@ static void add_regions(const struct gen_spec *spec, int32_t p_slots, struct gen
     add_split_region(plan, "split_probability", p_slots * BLOCK_HEADS * BLOCK_KEYS * BF16_BYTES, "P as bf16");
     add_split_region(plan, "split_rows", BLOCK_HEADS * STATE_BYTES, "the rows' largest logits, references and sums");
     add_split_region(plan, "split_row_scale", p_slots * BLOCK_HEADS * 4, "factor for out before a block's P.V");
-    add_split_region(plan, "split_barriers", (KEY_SLOTS + 2 * p_slots) * 8,
-                     "mbarriers: key_full for each key slot, p_ready and p_free for each slot of P");
+    add_split_region(plan, "split_barriers",
+                     (KEY_SLOTS + 2 * p_slots + 1 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 */
+                     "mbarriers: key_full for each key slot, p_ready and p_free for each slot of P, logits_done");
 }
 
 static int32_t add_numbers(struct gen_plan *plan, int32_t p_slots)
@@ -86,7 +87,6 @@ void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_pla
     add_regions(spec, p_slots, plan);
     const int32_t shared_bytes = add_numbers(plan, p_slots);
     add_wgmma(plan, (struct gen_wgmma){.n = BLOCK_KEYS, .used_for = "few queries: logits = query . key^T"});
-    add_wgmma(plan, (struct gen_wgmma){.n = BLOCK_KEYS / 2, .used_for = "few queries: logits of half a block"});
     add_wgmma(plan, (struct gen_wgmma){.n = 128, .b_is_mn_major = 1, .used_for = "few queries: out += P . V"});
     struct gen_variant *variant = &plan->variants[plan->variant_count];
     *variant = (struct gen_variant){.entry = "smla_sm90_prefill_split",

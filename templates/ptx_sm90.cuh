@@ -285,7 +285,14 @@ __device__ __forceinline__ void ldmatrix_x4(u32 (&matrix)[4], u32 address)
 
 /* ---- Clusters ---- */
 
-/* 10.16, 10.17: this block's rank in its cluster, and how many blocks the cluster has. */
+/* 10.12, 10.16, 10.17: the cluster's place in the grid, along x; this block's rank in it; how many blocks it has. */
+__device__ __forceinline__ u32 clusterid_x()
+{
+    u32 id;
+    asm("mov.u32 %0, %%clusterid.x;" : "=r"(id));
+    return id;
+}
+
 __device__ __forceinline__ u32 cluster_ctarank()
 {
     u32 rank;
@@ -342,6 +349,19 @@ __device__ __forceinline__ uint4 load_shared_cluster_16_if(bool there, u32 addre
 __device__ __forceinline__ void store_shared_f32x4(u32 address, float a, float b, float c, float d)
 {
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
+/* 9.7.13.15.16 mbarrier.try_wait.relaxed: waits, and orders nothing: for taking turns. */
+__device__ __forceinline__ void mbarrier_wait_relaxed(u32 mbarrier, u32 parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "WAIT:\n"
+                 "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra WAIT;\n"
+                 "}\n" ::"r"(mbarrier),
+                 "r"(parity)
+                 : "memory");
 }
 
 #endif

@@ -70,6 +70,7 @@ struct block_memory {
     u64 key_full[KEY_SLOTS];
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS]; /* not used when P has as many slots as the key */
+    u64 logits_done;
 };
 
 /* As planned: each region begins where the one before ends. (NVRTC has no offsetof.) */
@@ -91,6 +92,8 @@ static_assert(SMLA_SPLIT_SHARED_BYTES == sizeof(block_memory), "");
  *   owner    --p_ready[i % P_SLOTS]--->  both      its 128 threads arrive when P, row_scale and rows are stored; the
  *                                                  logits of block i have then read query and key
  *   both     --p_free[i % P_SLOTS]---->  owner     256 threads arrive when P . V of block i is done
+ *   half 0   --logits_done------------>  half 1    128 threads arrive when the logits of an even block are: those of
+ * the odd one, which is handed over later, do not slow them down
  *
  * With as many slots of P as of the key nothing waits for p_free, as in sm90_prefill.cu: key_full of block i + 2 says
  * the same. A row's state goes from owner to owner with p_ready.
@@ -114,20 +117,26 @@ __device__ __forceinline__ int uniform(int value)
 /* A rank's part of a unit's list: neighbours, and as many steps of 16 as other ranks have, or one more. */
 struct share {
     int rank;
-    int ranks;       /* that have any entries */
+    int ranks_log2;  /* of the cluster's blocks */
+    int used_ranks;  /* those with entries come first */
     const i32 *list; /* from the first entry on */
     int entries;
     int count; /* blocks of 64 of them */
 };
 
-__device__ __forceinline__ share my_share(const work &w, int rank, int ranks)
+__device__ __forceinline__ share my_share(const work &w)
 {
     const smla_key_cache &cache = w.params.cache[0];
+    const int rank = cluster_ctarank(), ranks = cluster_nctarank(), ranks_log2 = 31 - __clz(ranks);
     const int length = uniform(w.length[0]), steps = length / WGMMA_K + (length % WGMMA_K != 0);
-    const int each = steps / ranks, more = steps % ranks;
+    const int each = steps >> ranks_log2, more = steps & (ranks - 1);
     const int first = (rank * each + min(rank, more)) * WGMMA_K;
-    const int entries = min((each + (rank < more)) * WGMMA_K, length - first);
-    return {rank, min(ranks, steps), cache.indices + w.token * cache.indices_stride_token + first, entries,
+    const int entries = max(0, min((each + (rank < more)) * WGMMA_K, length - first));
+    return {rank,
+            ranks_log2,
+            min(ranks, steps),
+            cache.indices + w.token * cache.indices_stride_token + first,
+            entries,
             entries / KEYS + (entries % KEYS != 0)};
 }
 
@@ -205,26 +214,11 @@ __device__ __forceinline__ void load_query(const work &w, block_memory &memory)
 
 /* ---- Logits and softmax -------------------------------------------------------------------------------------- */
 
-/* logit = query . key^T of one block, unscaled. few: of its first 32 keys, and 0 of the others. */
-__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, bool few, float (&logit)[KEYS / 2])
+/* logit = query . key^T of one block, unscaled. */
+__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, float (&logit)[KEYS / 2])
 {
     u64 q = wgmma_descriptor(shared_window_address(memory.query), 0, SWIZZLE_BYTES);
     u64 k = wgmma_descriptor(shared_window_address(memory.key[slot]), 0, SWIZZLE_BYTES);
-    float(&first)[KEYS / 4] = *(float(*)[KEYS / 4]) logit;
-    if (few) {
-#pragma unroll
-        for (int i = KEYS / 4; i < KEYS / 2; i++)
-            logit[i] = 0;
-        wgmma_fence();
-#pragma unroll
-        for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
-            int offset = d / TILE_COLUMNS * TILE_BYTES + d % TILE_COLUMNS * 2;
-            wgmma_m64n32k16_b_k(first, wgmma_descriptor_plus(q, offset), wgmma_descriptor_plus(k, offset), d > 0);
-        }
-        wgmma_commit_group();
-        wgmma_wait_group<0>();
-        return;
-    }
     wgmma_fence();
 #pragma unroll
     for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
@@ -408,7 +402,11 @@ __device__ __forceinline__ void compute_logits(const work &w, const share &s, bl
     u64 valid = valid_keys(w.params.cache[0], s, block);
     mbarrier_wait(shared_window_address(&memory.key_full[slot]), block / KEY_SLOTS % 2);
     fence_proxy_async(); /* query and key were written by the generic proxy, wgmma reads by the async proxy */
-    multiply_keys(memory, slot, s.entries - block * KEYS <= KEYS / 2, logit);
+    if (block % 2 == 1)
+        mbarrier_wait_relaxed(shared_window_address(&memory.logits_done), block / 2 % 2);
+    multiply_keys(memory, slot, logit);
+    if (block % 2 == 0)
+        mbarrier_arrive(shared_window_address(&memory.logits_done));
     if (scale_first)
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++)
@@ -425,30 +423,36 @@ __device__ __forceinline__ void hand_over(block_memory &memory, int block, const
     mbarrier_arrive(shared_window_address(&memory.p_ready[block % P_SLOTS]));
 }
 
-/* P . V of the last block, and the part, its first quarter while the second is multiplied: the query, whose place it
- * takes, has been read. */
+/* P . V of the last block's 16 * STEPS keys, and the part, its first quarter while the second is multiplied: the query,
+ * whose place it takes, has been read. (Nothing is in flight where the numbers of steps meet: ptxas may have to move
+ * accumulators, and serialises every wgmma instead.) */
+template <int STEPS>
+__device__ __forceinline__ void multiply_last(block_memory &memory, int half, int last, accumulators &out)
+{
+    start_values<STEPS>(memory, half, last, out);
+    wgmma_wait_group<1>();
+    store_part(memory, half, 0, out);
+    wgmma_wait_group<0>();
+}
+
 __device__ __forceinline__ void finish_part(const share &s, block_memory &memory, int half, int last, accumulators &out)
 {
     const int entries = s.entries - last * KEYS;
     take_probability(memory, last, out);
     if (entries > 48)
-        start_values<4>(memory, half, last, out);
+        multiply_last<4>(memory, half, last, out);
     else if (entries > 32)
-        start_values<3>(memory, half, last, out);
+        multiply_last<3>(memory, half, last, out);
     else if (entries > 16)
-        start_values<2>(memory, half, last, out);
+        multiply_last<2>(memory, half, last, out);
     else
-        start_values<1>(memory, half, last, out);
-    wgmma_wait_group<1>();
-    store_part(memory, half, 0, out);
-    wgmma_wait_group<0>();
+        multiply_last<1>(memory, half, last, out);
     named_barrier_sync(HALF_READ + half, WARPGROUP); /* this warpgroup alone reads its half of the key */
     store_part(memory, half, 1, out);
 }
 
-/* A rank's share of the keys, into its part.
- * Half 0 hands over the even blocks before it multiplies them by V, half 1 the odd ones, whose softmax runs beside P .
- * V of the block before. */
+/* A rank's share of the keys, into its part. Half 0 hands over the even blocks before it multiplies them by V; half 1
+ * the odd ones, whose softmax runs beside the multiplication of the block before. */
 __device__ __forceinline__ void compute_part(const work &w, const share &s, block_memory &memory, int half)
 {
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
@@ -486,6 +490,8 @@ __device__ __forceinline__ void compute_part(const work &w, const share &s, bloc
 /* ---- Combine ------------------------------------------------------------------------------------------------ */
 
 static constexpr int MOST_RANKS = 8;
+static constexpr int QUARTER_CHUNKS_LOG2 = 4;
+static_assert(QUARTER_COLUMNS == CHUNK_ELEMS << QUARTER_CHUNKS_LOG2, "");
 
 /* What a warpgroup combines with, in its half of the second key slot, which nobody reads any more. */
 struct combine_memory {
@@ -496,21 +502,22 @@ struct combine_memory {
 static_assert(sizeof(combine_memory) <= HALF_TILES * TILE_BYTES, "");
 
 /* Ranks are counted from one's own, so that not all read the same block's memory at once. */
-__device__ __forceinline__ int rank_after(const share &s, int ranks, int i)
+__device__ __forceinline__ int rank_after(const share &s, int i)
 {
-    return (s.rank + i) & (ranks - 1);
+    return (s.rank + i) & ((1 << s.ranks_log2) - 1);
 }
 
 /* A thread a row: what each rank's part is multiplied by, and their sum. Rank 0 writes lse and max_logits, once. */
-__device__ __forceinline__ void weigh_row(const work &w, const share &s, int ranks, block_memory &memory,
-                                          combine_memory &own, int row, bool writes)
+__device__ __forceinline__ void weigh_row(const work &w, const share &s, block_memory &memory, combine_memory &own,
+                                          int row, bool writes)
 {
+    const int ranks = 1 << s.ranks_log2;
     const u32 here = shared_window_address(&memory.rows[row]);
     uint4 state[MOST_RANKS]; /* bits of a row_state */
     float max = -infinity(), reference = -infinity(), sum = 0;
 #pragma unroll
     for (int i = 0; i < MOST_RANKS; i++)
-        state[i] = load_shared_cluster_16_if(i < ranks, mapa_shared_cluster(here, rank_after(s, ranks, i)));
+        state[i] = load_shared_cluster_16_if(i < ranks, mapa_shared_cluster(here, rank_after(s, i)));
 #pragma unroll
     for (int i = 0; i < MOST_RANKS; i++)
         if (i < ranks) {
@@ -529,28 +536,28 @@ __device__ __forceinline__ void weigh_row(const work &w, const share &s, int ran
     own.out_scale[row] = finish_row(w, row, max, reference, sum, writes);
 }
 
-/* A thread reads as much of a quarter's parts whatever the cluster: of few ranks many groups. Rank by rank within a
- * group. */
+/* What a thread reads of a quarter's parts, as much whatever the cluster: many groups of few ranks. Rank by rank within
+ * a group. */
 struct quarter_parts {
     uint4 part[QUARTER_GROUPS];
 };
 
-__device__ __forceinline__ void load_parts(const share &s, int ranks, block_memory &memory, int half, int quarter,
+__device__ __forceinline__ void load_parts(const share &s, block_memory &memory, int half, int quarter,
                                            quarter_parts &parts)
 {
-    const int groups = QUARTER_GROUPS / ranks; /* that this rank finishes */
-    const u32 here = part_address(memory, half, quarter) + s.rank * groups * GROUP_BYTES;
+    const u32 here = part_address(memory, half, quarter) + (s.rank * QUARTER_GROUPS >> s.ranks_log2) * GROUP_BYTES;
 #pragma unroll
     for (int i = 0; i < QUARTER_GROUPS; i++) {
-        const int rank = rank_after(s, ranks, i), group = i / ranks;
+        const int rank = rank_after(s, i), group = i >> s.ranks_log2;
         parts.part[i] =
-            load_shared_cluster_16_if(rank < s.ranks, mapa_shared_cluster(here + group * GROUP_BYTES, rank));
+            load_shared_cluster_16_if(rank < s.used_ranks, mapa_shared_cluster(here + group * GROUP_BYTES, rank));
     }
 }
 
 /* Sums the parts and stages this rank's columns of a quarter; a warp has its own 16 rows. */
-__device__ __forceinline__ void sum_parts(int ranks, combine_memory &own, const quarter_parts &parts)
+__device__ __forceinline__ void sum_parts(const share &s, combine_memory &own, const quarter_parts &parts)
 {
+    const int ranks = 1 << s.ranks_log2;
     const lane_rows rows = my_rows();
     float low[2] = {}, high[2] = {};
     u32 *staged = (u32 *)&own.staged[rows.low][2 * (rows.lane % 4)];
@@ -575,21 +582,21 @@ __device__ __forceinline__ void sum_parts(int ranks, combine_memory &own, const 
 }
 
 /* Stores what this warp has staged, 16 bytes a lane. */
-__device__ __forceinline__ void store_quarter(const work &w, const share &s, int ranks, const combine_memory &own,
-                                              int half, int quarter)
+__device__ __forceinline__ void store_quarter(const work &w, const share &s, const combine_memory &own, int half,
+                                              int quarter)
 {
     const lane_rows rows = my_rows();
-    const int columns = QUARTER_COLUMNS / ranks, chunks = columns / CHUNK_ELEMS;
+    const int columns = QUARTER_COLUMNS >> s.ranks_log2, chunks_log2 = QUARTER_CHUNKS_LOG2 - s.ranks_log2;
     u16 *out = (u16 *)w.params.out + w.token * w.params.out_stride_token + w.first_head * w.params.out_stride_head +
                half * HALF_COLUMNS + quarter * QUARTER_COLUMNS + s.rank * columns;
-    for (int i = rows.lane; i < 16 * chunks; i += 32) {
-        const int row = 16 * rows.warp + i / chunks, column = i % chunks * CHUNK_ELEMS;
+    for (int i = rows.lane; i < 16 << chunks_log2; i += 32) {
+        const int row = 16 * rows.warp + (i >> chunks_log2), column = (i & ((1 << chunks_log2) - 1)) * CHUNK_ELEMS;
         if (row < w.heads)
             *(uint4 *)(out + row * w.params.out_stride_head + column) = *(const uint4 *)&own.staged[row][column];
     }
 }
 
-__device__ __forceinline__ void combine(const work &w, const share &s, int ranks, block_memory &memory, int half)
+__device__ __forceinline__ void combine(const work &w, const share &s, block_memory &memory, int half)
 {
     combine_memory &own = *(combine_memory *)memory.key[1][half * HALF_TILES];
     const int row = threadIdx.x % WARPGROUP;
@@ -597,14 +604,14 @@ __device__ __forceinline__ void combine(const work &w, const share &s, int ranks
 #pragma unroll 1
     for (int quarter = 0; quarter < QUARTERS; quarter++) {
         quarter_parts parts;
-        load_parts(s, ranks, memory, half, quarter, parts);
+        load_parts(s, memory, half, quarter, parts);
         if (quarter == 0 && row < HEADS)
-            weigh_row(w, s, ranks, memory, own, row, s.rank == 0 && half == 0);
+            weigh_row(w, s, memory, own, row, s.rank == 0 && half == 0);
         named_barrier_sync(HALF_READ + half, WARPGROUP); /* rows are weighed; what was staged is stored */
-        sum_parts(ranks, own, parts);
+        sum_parts(s, own, parts);
         if (quarter == QUARTERS - 1) /* with release: ahead of the stores, or it would wait for them */
             barrier_cluster_arrive();
-        store_quarter(w, s, ranks, own, half, quarter);
+        store_quarter(w, s, own, half, quarter);
     }
     barrier_cluster_wait();
 }
@@ -616,6 +623,7 @@ __device__ __forceinline__ void set_up(block_memory &memory)
     if (threadIdx.x < HEADS)
         memory.rows[threadIdx.x] = {-infinity(), -infinity(), 0, 0};
     if (threadIdx.x == 0) {
+        mbarrier_init(shared_window_address(&memory.logits_done), WARPGROUP);
         for (int slot = 0; slot < KEY_SLOTS; slot++)
             mbarrier_init(shared_window_address(&memory.key_full[slot]), THREADS);
         for (int slot = 0; slot < P_SLOTS; slot++) {
@@ -632,10 +640,10 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
-    const int ranks = cluster_nctarank(), half = uniform(threadIdx.x / WARPGROUP);
-    const int unit = blockIdx.x / ranks, first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
+    const int half = uniform(threadIdx.x / WARPGROUP);
+    const int unit = clusterid_x(), first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
     const work w = make_work(params, unit / SMLA_HEAD_BLOCKS, first_head, min(HEADS, SMLA_H_Q - first_head));
-    const share s = my_share(w, cluster_ctarank(), ranks);
+    const share s = my_share(w);
 
     /* Everything is on its way before anything is waited for. */
     i32 entries[COPY_TURNS], next[COPY_TURNS];
@@ -656,7 +664,7 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
         compute_part(w, s, memory, half);
     barrier_cluster_arrive();
     barrier_cluster_wait();
-    combine(w, s, ranks, memory, half);
+    combine(w, s, memory, half);
 }
 
 } // namespace split

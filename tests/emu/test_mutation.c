@@ -22,6 +22,8 @@ struct equivalent {
 static const struct equivalent equivalents[] = {
     {"smla_sm90_prefill_persistent", "bar.warp.sync",
      "the lanes of an emulated warp have one clock: what its stmatrix wrote is there for all of them"},
+    {"smla_sm90_prefill_split", "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64",
+     "a turn at the matrix unit: without it the values are the same, later"},
 };
 
 static const char *equivalent_reason(const char *kernel, const struct emu_instr *instr)

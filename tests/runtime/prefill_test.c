@@ -313,16 +313,16 @@ static void few_queries_launch_in_clusters(void **state)
         int64_t s_q, topk, page_tokens;
         const char *launch;
     } rows[] = {
-        {1, 640, 0, "(grid 8 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
-        {16, 640, 0, "(grid 128 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
-        {16, 640, 64, "(grid 128 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
-        {17, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
-        {34, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
-        {66, 640, 0, "(grid 132 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
+        {1, 640, 0, "(grid 8 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {16, 640, 0, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {16, 640, 64, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {17, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {34, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {66, 640, 0, "(grid 132 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
         {67, 640, 0, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
         {67, 640, 64, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 311,"},
-        {1, 448, 0, "(grid 4 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
-        {1, 65, 0, "(grid 2 1 1, block 256 1 1, shared 214576, stream 0, attrs 1 given, function 321,"},
+        {1, 448, 0, "(grid 4 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {1, 65, 0, "(grid 2 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
         {1, 64, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
         {1, 0, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
     };

@@ -52,9 +52,9 @@ static const char expected_device[] = "cuCtxGetCurrent()\n"
 
 /* Of each rule of the plan. */
 static const char expected_clusters[] =
-    "cuOccupancyMaxActiveClusters(grid 8, block 256, shared 214576, cluster 8, function 321)\n"
-    "cuOccupancyMaxActiveClusters(grid 4, block 256, shared 214576, cluster 4, function 321)\n"
-    "cuOccupancyMaxActiveClusters(grid 2, block 256, shared 214576, cluster 2, function 321)\n";
+    "cuOccupancyMaxActiveClusters(grid 8, block 256, shared 214592, cluster 8, function 321)\n"
+    "cuOccupancyMaxActiveClusters(grid 4, block 256, shared 214592, cluster 4, function 321)\n"
+    "cuOccupancyMaxActiveClusters(grid 2, block 256, shared 214592, cluster 2, function 321)\n";
 
 /* %u: the dynamic shared memory of the plan. Three variants. */
 static const char expected_load[] = "cuLibraryLoadData(ELF, 0, 0)\n"
@@ -72,7 +72,7 @@ static const char expected_load[] = "cuLibraryLoadData(ELF, 0, 0)\n"
                                     "cuKernelGetParamInfo(kernel 221, 0)\n"
                                     "cuKernelGetFunction(kernel 221)\n"
                                     "cuFuncGetAttribute(0, function 321)\n"
-                                    "cuFuncSetAttribute(function 321, 8, 214576)\n";
+                                    "cuFuncSetAttribute(function 321, 8, 214592)\n";
 
 static unsigned planned_shared_bytes(void)
 {
