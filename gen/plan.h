@@ -45,6 +45,7 @@ struct gen_variant {
     const char *entry; /* extern "C" symbol */
     int32_t threads;
     int32_t shared_bytes; /* dynamic */
+    int32_t param_bytes;  /* 0: the plan's; else of an entry point that takes the beginning of the plan's struct alone */
     int32_t blocks_per_query;
     int32_t blocks_per_sm; /* persistent: no more blocks than so many a multiprocessor are launched, which share the
                               work among them; 0: each block has its one query */
@@ -69,6 +70,7 @@ struct gen_plan {
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
     int32_t param_bytes; /* size of the one kernel parameter, a struct from templates/ */
+    bool tensor_maps;    /* prefill: the parameter is smla_prefill_tensor_params */
     int32_t variant_count;
     int32_t paged_variant; /* the one for caches with pages; of prefill */
     int32_t split_variant; /* the one for few queries, launched in clusters; 0: none */

@@ -20,10 +20,12 @@ void gen_choices_make(const struct gen_plan *plan, int32_t sm_count, const int32
     }
 }
 
-const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t units, int64_t topk)
+const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t units, int64_t topk,
+                                    int32_t sm_limit)
 {
     for (int32_t i = 0; i < count; i++)
-        if (units <= choices[i].most_units && topk >= choices[i].least_topk)
+        if (units <= choices[i].most_units && topk >= choices[i].least_topk &&
+            (sm_limit == 0 || units * choices[i].cluster_blocks <= sm_limit))
             return &choices[i];
     return NULL;
 }

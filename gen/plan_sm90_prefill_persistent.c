@@ -7,7 +7,7 @@
 
 #include "plan_add.h"
 #include "plan_formats.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {
@@ -22,19 +22,17 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
                "a query or a block of keys each; what fits beside P and the rest of the query");
     add_number(plan, "probability_slots", 2, "slots", GEN_BY_PLAN,
                "softmax of a block runs beside P.V of the one before");
-    add_number(plan, "query_register_tiles", 7, "tiles", GEN_BY_PLAN,
+    add_number(plan, "query_register_tiles", 6, "tiles", GEN_BY_PLAN,
                "of 64 columns, 16 registers each; the rest of the query is in shared memory");
-    add_number(
-        plan, "unheld_blocks", 2, "blocks", GEN_BY_PLAN,
-        "at a unit's end, whose P.V does not wait for the next block's logits: the next unit's items come earlier");
+    add_number(plan, "unheld_blocks", 2, "blocks", GEN_BY_PLAN,
+               "at a unit's end, whose P.V does not wait for the next block's logits");
+    add_number(plan, "told_steps", 20, "steps", GEN_BY_PLAN,
+               "of the next block's logits, 16 columns each, before P.V of a held block may start");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,
                "columns of out an output warpgroup holds");
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
-    add_number(plan, "softmax_registers", 184, "registers", GEN_BY_PLAN,
-               "112 of the query, 32 logits, the state of two rows");
-    add_number(plan, "output_registers", 160, "registers", GEN_BY_PLAN, "128 accumulators; 184 + 2 x 160 = 3 x 168");
     add_number(plan, "rescale_threshold_log2", 8, "log2", GEN_BY_PLAN,
                "out is rescaled only when the maximum grew by more: P stays below 2^8");
     gen_plan_add_formats(spec, plan);
@@ -49,9 +47,9 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
     add_region(plan, "query_rest", heads * (spec->d_qk - 64 * number(plan, "query_register_tiles")) * BF16_BYTES,
                "the query's tiles that are not in registers");
     add_region(plan, "row_scale", p_slots * heads * 4, "factor for out before a block's P.V");
-    add_region(plan, "rows", 2 * heads * (4 + 4 + 1) * 4, "sums, largest logits and references of every other unit");
-    add_region(plan, "barriers", (slots + 2 * p_slots + 2 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
-               "mbarriers: item_full for each slot, p_ready and p_free for each slot of P, query_taken");
+    add_region(plan, "rows", heads * (4 + 4 + 1) * 4, "sums, largest logits and references of a unit");
+    add_region(plan, "barriers", (slots + 2 * p_slots + 4 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
+               "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_taken");
 }
 
 smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan,
@@ -69,7 +67,8 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
     plan->launches = 1;
     plan->pointer_alignment_bytes = 16;
     plan->stride_alignment_elems = 16 / BF16_BYTES;
-    plan->param_bytes = (int32_t)sizeof(struct smla_prefill_params);
+    plan->param_bytes = (int32_t)sizeof(struct smla_prefill_tensor_params);
+    plan->tensor_maps = true;
     add_numbers(spec, plan);
     add_regions(spec, plan);
     plan->wgmmas[plan->wgmma_count++] = (struct gen_wgmma){

@@ -6,6 +6,7 @@
 
 #include "plan_add.h"
 #include "plan_formats.h"
+#include "prefill_params.h"
 
 enum { BLOCK_KEYS = 64, BLOCK_HEADS = 64, KEY_SLOTS = 2, STATE_BYTES = 16 };
 
@@ -92,6 +93,7 @@ void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_pla
     *variant = (struct gen_variant){.entry = "smla_sm90_prefill_split",
                                     .threads = number(plan, "split_threads"),
                                     .shared_bytes = shared_bytes,
+                                    .param_bytes = (int32_t)sizeof(struct smla_prefill_params),
                                     .blocks_per_query = number(plan, "head_blocks"),
                                     .reason = "few queries: a cluster of blocks in place of each shares its keys"};
     snprintf(variant->name, sizeof(variant->name), "sm90_prefill_split_h%d_d%d", spec->h_q, spec->d_qk);

@@ -88,9 +88,12 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_combine_a
         status = check_dtype("partial_dtype", args->partial_dtype);
     if (status == SMLA_OK)
         status = check_dtype("out_dtype", args->out_dtype);
-    if (status == SMLA_OK && args->reserved)
-        status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_combine_args.reserved is %u: zero the struct first",
-                         (unsigned)args->reserved);
+    if (status == SMLA_OK && (args->reserved | args->reserved_2))
+        status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_combine_args.%s is %u: zero the struct first",
+                         args->reserved ? "reserved" : "reserved_2",
+                         (unsigned)(args->reserved ? args->reserved : args->reserved_2));
+    if (status == SMLA_OK)
+        status = rt_check_launch_flags(args->launch_flags);
     return status;
 }
 
@@ -206,7 +209,7 @@ smla_status smla_combine(smla_kernel *kernel, const smla_combine_args *args, voi
     if (status != SMLA_OK)
         return status;
     fill_params(&full, &call, &params);
-    const struct rt_launch launch = {
+    struct rt_launch launch = {
         .function = kernel->functions[SMLA_COMBINE_VARIANT(full.partial_dtype == SMLA_DTYPE_FLOAT32,
                                                            full.out_dtype == SMLA_DTYPE_FLOAT32)],
         .name = kernel->name,
@@ -216,5 +219,6 @@ smla_status smla_combine(smla_kernel *kernel, const smla_combine_args *args, voi
         .grid_y = 1,
         .params = &params,
     };
+    rt_add_launch_flags(&launch, full.launch_flags);
     return rt_launch_on(kernel, &launch, stream);
 }

@@ -16,12 +16,13 @@ typedef struct rt_cu_stream_opaque *rt_cu_stream;
 typedef unsigned long long rt_cu_deviceptr;
 typedef unsigned long long rt_cu_allocation_handle; /* of the virtual memory API */
 
-/* CUlaunchAttribute, of which smla passes those that stand in the union. */
+/* CUlaunchAttribute; of its value, the members that smla sets. */
 struct rt_cu_launch_attribute {
     int id;
-    char pad[8 - sizeof(int)];
+    char pad[4];
     union {
         char pad[64];
+        int programmaticStreamSerializationAllowed;
         struct {
             unsigned int x;
             unsigned int y;
@@ -63,9 +64,15 @@ struct rt_cu_launch_config {
     X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)                                                                      \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                                          \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                                              \
+    X(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 9)                                                                             \
+    X(CU_TENSOR_MAP_INTERLEAVE_NONE, 0)                                                                                \
+    X(CU_TENSOR_MAP_SWIZZLE_128B, 3)                                                                                   \
+    X(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3)                                                                           \
+    X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                                                            \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                                                                        \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
+    X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                                        \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                             \
     X(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 3)                                                                          \
     X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                                       \
@@ -112,7 +119,11 @@ enum {
     X(cuOccupancyMaxActiveClusters, 11070,                                                                             \
       (int *clusters, rt_cu_function function, const struct rt_cu_launch_config *config))                              \
     X(cuLaunchKernelEx, 11060,                                                                                         \
-      (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))
+      (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))            \
+    X(cuTensorMapEncodeTiled, 12000,                                                                                   \
+      (void *map, int type, unsigned int rank, void *address, const uint64_t *dims, const uint64_t *strides,           \
+       const unsigned int *box, const unsigned int *element_strides, int interleave, int swizzle, int l2_promotion,    \
+       int fill))
 
 /* The same of symbols that checked kernels alone call. They may be missing: smla_prepare says so, or, of the second
  * list, what they tell is done without. */

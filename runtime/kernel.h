@@ -28,12 +28,14 @@ struct smla_kernel {
     int32_t paged_variant; /* of functions: prefill where a cache has pages */
     int32_t check_variant; /* of functions: of a checked kernel, launched first; 0: none */
     int32_t check_threads;
+    bool tensor_maps; /* the parameter is smla_prefill_tensor_params */
     int32_t choice_count;
     struct gen_choice choices[GEN_MAX_RULES]; /* of other functions by a call's sizes; the first that holds is taken */
     int32_t threads;
     int32_t shared_bytes;
     int32_t blocks_per_query;
     int32_t most_blocks;             /* of a launch: those of a persistent kernel share the work among them */
+    int32_t blocks_per_sm;           /* of a persistent kernel; 0: it is none */
     int32_t pointer_alignment_bytes; /* of query and kv */
     int32_t stride_alignment_elems;  /* of query, kv and out */
     int32_t out_elem_bytes;

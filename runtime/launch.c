@@ -1,5 +1,38 @@
 #include "launch.h"
 
+#include "error.h"
+
+static smla_status encode_map(const struct rt_driver *driver, const struct rt_tensor *tensor, void *map)
+{
+    static const unsigned int steps[3] = {1, 1, 1};
+    const rt_cu_result result = driver->cuTensorMapEncodeTiled(
+        map, RT_CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)(uintptr_t)tensor->data, tensor->dims, tensor->strides,
+        tensor->box, steps, RT_CU_TENSOR_MAP_INTERLEAVE_NONE, RT_CU_TENSOR_MAP_SWIZZLE_128B,
+        RT_CU_TENSOR_MAP_L2_PROMOTION_L2_256B, RT_CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(driver, result, "cuTensorMapEncodeTiled of %s (strides of %llu and %llu bytes)",
+                              tensor->name, (unsigned long long)tensor->strides[1],
+                              (unsigned long long)tensor->strides[0]);
+    return SMLA_OK;
+}
+
+smla_status rt_check_launch_flags(uint32_t flags)
+{
+    if (flags & ~(uint32_t)SMLA_LAUNCH_AFTER_PREVIOUS)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "launch_flags 0x%x: SMLA_LAUNCH_AFTER_PREVIOUS (0x1) is all there is", (unsigned)flags);
+    return SMLA_OK;
+}
+
+void rt_add_launch_flags(struct rt_launch *launch, uint32_t flags)
+{
+    if (flags & SMLA_LAUNCH_AFTER_PREVIOUS)
+        launch->attributes[launch->attribute_count++] =
+            (struct rt_cu_launch_attribute){.id = RT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                            .value.programmaticStreamSerializationAllowed = 1};
+}
+
 void rt_launch_in_clusters(struct rt_launch *launch, unsigned int blocks)
 {
     struct rt_cu_launch_attribute *attribute = &launch->attributes[launch->attribute_count++];
@@ -30,6 +63,12 @@ smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launc
 {
     const struct rt_cu_launch_config config = rt_launch_config(launch, stream);
     void *parameters[] = {launch->params};
+
+    for (int i = 0; i < launch->map_count; i++) {
+        const smla_status status = encode_map(driver, &launch->tensors[i], launch->maps[i]);
+        if (status != SMLA_OK)
+            return status;
+    }
     const rt_cu_result result = driver->cuLaunchKernelEx(&config, launch->function, parameters, NULL);
 
     if (result != RT_CUDA_SUCCESS)

@@ -7,7 +7,7 @@
 #include "error.h"
 #include "launch.h"
 #include "prefill_check.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
 #include "sized.h"
 #include "tensor_check.h"
 
@@ -168,7 +168,11 @@ static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_a
     if (!isfinite(args->sm_scale))
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %s: it must be finite, 1/sqrt(d_qk) for instance",
                        isnan(args->sm_scale) ? "NaN" : "infinite");
-    return SMLA_OK;
+    if (args->sm_limit < 0)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "sm_limit %d: the multiprocessors that a persistent kernel may take, at least 1, or 0 for all",
+                       args->sm_limit);
+    return rt_check_launch_flags(args->launch_flags);
 }
 
 /* Rows of bf16 may overlap; bytes of two quantised tokens are never the same ones, so a stride that is too small is a
@@ -334,6 +338,29 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
     return SMLA_OK;
 }
 
+static struct rt_tensor map_of(const smla_kernel *kernel, const struct tensor *tensor, const void *data, int64_t s_q,
+                               int32_t columns, unsigned int box_heads)
+{
+    return (struct rt_tensor){
+        .name = tensor->name,
+        .data = data,
+        .dims = {(uint64_t)columns, (uint64_t)kernel->h_q, (uint64_t)s_q},
+        .strides = {(uint64_t)tensor->column_stride * 2, (uint64_t)tensor->row_stride * 2},
+        .box = {SMLA_MAP_COLUMNS, box_heads, 1},
+    };
+}
+
+/* A block for each query and its heads; of a persistent kernel, which shares them, no more than have a place. */
+static unsigned int block_count(const smla_kernel *kernel, int64_t s_q, int32_t sm_limit)
+{
+    const int64_t blocks = s_q * kernel->blocks_per_query;
+    int64_t most = kernel->most_blocks;
+
+    if (sm_limit > 0 && kernel->blocks_per_sm > 0 && most > (int64_t)sm_limit * kernel->blocks_per_sm)
+        most = (int64_t)sm_limit * kernel->blocks_per_sm;
+    return (unsigned int)(blocks < most ? blocks : most);
+}
+
 /* The variant for few queries: a cluster of blocks in place of each. */
 static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choice *choice, struct rt_launch *launch)
 {
@@ -344,22 +371,36 @@ static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choic
     rt_launch_in_clusters(launch, (unsigned int)choice->cluster_blocks);
 }
 
-static smla_status launch(const smla_kernel *kernel, bool paged, struct smla_prefill_params *params, void *stream)
+static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *args, bool paged,
+                          const struct tensor tensors[TENSORS], struct smla_prefill_tensor_params *tensor_params,
+                          void *stream)
 {
+    struct smla_prefill_params *params = &tensor_params->prefill;
     const int64_t units = params->s_q * kernel->blocks_per_query;
-    const struct gen_choice *choice = gen_choose(kernel->choices, kernel->choice_count, units, params->cache[0].topk);
+    const struct gen_choice *choice =
+        gen_choose(kernel->choices, kernel->choice_count, units, params->cache[0].topk, args->sm_limit);
     struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .name = kernel->name,
         .threads = kernel->threads,
         .shared_bytes = kernel->shared_bytes,
-        .grid_x = (unsigned int)(units < kernel->most_blocks ? units : kernel->most_blocks),
+        .grid_x = block_count(kernel, params->s_q, args->sm_limit),
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
 
     if (choice)
         launch_in_clusters(kernel, choice, &launch);
+    else if (kernel->tensor_maps) {
+        launch.map_count = 2;
+        launch.tensors[0] =
+            map_of(kernel, &tensors[QUERY], params->query, params->s_q, kernel->d_qk, SMLA_QUERY_MAP_HEADS);
+        launch.tensors[1] = map_of(kernel, &tensors[OUT], params->out, params->s_q, kernel->d_v, SMLA_OUT_MAP_HEADS);
+        launch.maps[0] = &tensor_params->query_map;
+        launch.maps[1] = &tensor_params->out_map;
+    }
+    if (!kernel->check_variant) /* whose call has waited */
+        rt_add_launch_flags(&launch, args->launch_flags);
     return rt_launch_on(kernel, &launch, stream);
 }
 
@@ -389,7 +430,7 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
 {
     struct tensor tensors[TENSORS];
     struct cache_args caches[2];
-    struct smla_prefill_params params;
+    struct smla_prefill_tensor_params params; /* the first part is the parameter of kernels without tensor maps */
     smla_prefill_args full;
 
     smla_status status = check_kernel(kernel, "smla_prefill");
@@ -406,12 +447,12 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     status = check_tensors(kernel, &full, caches, tensors);
     if (status != SMLA_OK)
         return status;
-    fill_params(kernel, &full, caches, tensors, &params);
+    fill_params(kernel, &full, caches, tensors, &params.prefill);
     if (kernel->check_variant)
-        status = check_contents(kernel, &full, caches, tensors, &params, stream);
+        status = check_contents(kernel, &full, caches, tensors, &params.prefill, stream);
     if (status != SMLA_OK)
         return status;
-    return launch(kernel, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, &params, stream);
+    return launch(kernel, &full, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, tensors, &params, stream);
 }
 
 smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,

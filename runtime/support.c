@@ -24,6 +24,7 @@ static smla_status answer_yes(const struct gen_bundle *bundle, smla_support *ans
     answer->variants = (uint32_t)plan->variant_count;
     answer->threads = (uint32_t)plan->variants[0].threads;
     answer->shared_bytes = (uint32_t)plan->variants[0].shared_bytes;
+    answer->blocks_per_sm = (uint32_t)plan->variants[0].blocks_per_sm;
     answer->pointer_alignment = (uint32_t)plan->pointer_alignment_bytes;
     answer->stride_alignment = (uint32_t)plan->stride_alignment_elems;
     snprintf(answer->target, sizeof answer->target, "%s", bundle->spec.target->name);

@@ -11,6 +11,7 @@
  *
  * A NaN lse makes its row NaN; a NaN in a part that is not empty, its column. */
 #include "combine_params.h"
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "smla_config.cuh"
 #include "types.cuh"
@@ -198,6 +199,7 @@ template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combin
              params.partial_is_base_2 ? 1.0f : LOG2_E};
     if (head >= SMLA_H_Q)
         return; /* a whole warp: nobody waits for it */
+    griddepcontrol_wait();
     float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
     float max = find_max(r);
     float sum = sum_weights(r, max);
@@ -210,6 +212,7 @@ template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combin
         for (int j = 0; j < RUN; j++)
             out[run][j] = 0.0f * share_of_one; /* NaN by a NaN sink */
     add_rows<PARTIAL>(r, max, share_of_one, out);
+    griddepcontrol_launch_dependents();
     OUT *to = (OUT *)params.out + r.token * params.out_stride_token + head * params.out_stride_head;
     for (int run = 0; run < RUNS; run++)
         store_run(to + column_of(r, run), out[run]);

@@ -3,7 +3,8 @@
  * One block reads the lists of one query token (blockIdx.x) in both caches, and writes where the first of these stands
  * to the 64 bits that `out` of its parameter leads to, all ones before: an entry below the length that is neither valid
  * nor -1; a length outside [0, topk]. The first is the smallest key (prefill_check_key.h), so the answer is the same
- * each time, whichever block comes first. What is past a list's length is not read, as the kernel does not read it. */
+ * each time, whichever block comes first. What is past a list's length is not read, as the kernel does not read it.
+ * (It is launched without programmatic dependence, and so needs no griddepcontrol.wait.) */
 #include "key_cache.cuh"
 #include "prefill_check_key.h"
 #include "prefill_params.h"

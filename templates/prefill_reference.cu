@@ -5,6 +5,7 @@
  *
  * One block computes one query token (blockIdx.x) and head (blockIdx.y), in two passes over the list: the largest
  * logit, then the sums. Nothing is clever here; tools/common/reference.c is the same in C. */
+#include "grid_dependency.cuh"
 #include "key_cache.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
@@ -90,6 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ double partial[THREADS];
     i64 token = blockIdx.x;
     int head = blockIdx.y;
+    griddepcontrol_wait();
     const smla_key_cache &cache = params.cache[0];
     row r = {cache, (const u16 *)params.query + token * params.query_stride_token + head * params.query_stride_head,
              cache.indices + token * cache.indices_stride_token, list_length(cache, token), (double)params.sm_scale};
@@ -111,6 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
 
+    griddepcontrol_launch_dependents();
     double sink = params.attn_sink ? (double)params.attn_sink[head] : -(double)infinity();
     bool empty = sum == 0;
     double lse = empty ? (double)infinity() : max_logit + log(sum);

@@ -91,17 +91,22 @@ __device__ __forceinline__ float advance_reference(float &max, float &reference,
     return factor;
 }
 
+/* The sink of one of the block's heads; -inf is none. */
+__device__ __forceinline__ float load_sink(const work &w, int row)
+{
+    return w.params.attn_sink && row < w.heads ? w.params.attn_sink[w.first_head + row] : -infinity();
+}
+
 /* Writes one head's lse and max_logits where `writes`; returns the factor that turns its accumulators into out.
  * row: of the block's heads; max_log2, reference: base-2 logits; sum: of 2^(logit - reference). */
-__device__ __forceinline__ float finish_row(const work &w, int row, float max_log2, float reference, float sum,
-                                            bool writes)
+__device__ __forceinline__ float finish_row_with(const work &w, int row, float sink, float max_log2, float reference,
+                                                 float sum, bool writes)
 {
     const smla_prefill_params &params = w.params;
     if (row >= w.heads)
         return 0.0f;
     int head = w.first_head + row;
     bool empty = sum == 0;
-    float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
     float max = max_log2 * LN_2;
     float lse = empty ? infinity() : (reference + log2_approx(sum)) * LN_2;
     if ((params.lse_flags & SMLA_PARAM_LSE_WITH_SINK) && params.attn_sink)
@@ -120,6 +125,12 @@ __device__ __forceinline__ float finish_row(const work &w, int row, float max_lo
             params.max_logits[w.token * params.max_logits_stride_token + head] = max;
     }
     return scale;
+}
+
+__device__ __forceinline__ float finish_row(const work &w, int row, float max_log2, float reference, float sum,
+                                            bool writes)
+{
+    return finish_row_with(w, row, load_sink(w, row), max_log2, reference, sum, writes);
 }
 
 #endif

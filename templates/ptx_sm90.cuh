@@ -283,6 +283,57 @@ __device__ __forceinline__ void ldmatrix_x4(u32 (&matrix)[4], u32 address)
                  : "memory");
 }
 
+/* 9.7.13.15.13 mbarrier.arrive.expect_tx: arrives, and the phase waits for so many bytes of asynchronous copies. */
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(u32 mbarrier, u32 bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mbarrier), "r"(bytes) : "memory");
+}
+
+/* 9.7.9.25.5.2 cp.async.bulk.tensor, by one thread: a box of a tensor into shared memory; zeros past its ends. The
+ * mbarrier is told of the bytes. */
+__device__ __forceinline__ void copy_tensor_3d(u32 destination, const void *map, i32 x, i32 y, i32 z, u32 mbarrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(destination),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(mbarrier)
+                 : "memory");
+}
+
+/* And back, in a bulk group; what lies past the tensor's ends is not written. */
+__device__ __forceinline__ void store_tensor_3d(const void *map, i32 x, i32 y, i32 z, u32 source)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(source)
+                 : "memory");
+}
+
+/* 9.7.9.25.4.3 */
+__device__ __forceinline__ void bulk_commit_group()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* 9.7.9.25.4.4: of this thread's groups at most PENDING still read their sources. */
+template <int PENDING> __device__ __forceinline__ void bulk_wait_group_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+/* 9.7.13.15.16 mbarrier.test_wait: whether the phase of this parity has completed. */
+__device__ __forceinline__ bool mbarrier_test(u32 mbarrier, u32 parity)
+{
+    u32 done;
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, done;\n"
+                 "}\n"
+                 : "=r"(done)
+                 : "r"(mbarrier), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
 /* ---- Clusters ---- */
 
 /* 10.12, 10.16, 10.17: the cluster's place in the grid, along x; this block's rank in it; how many blocks it has. */

@@ -14,6 +14,7 @@
  *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
  *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
  */
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "prefill_work.cuh"
@@ -168,6 +169,7 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
             key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
         }
     }
+    griddepcontrol_launch_dependents();
     mbarrier_wait(shared_address(&memory.out_scale_ready), 0);
     store_out(w, memory, half, out);
 }
@@ -367,6 +369,7 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
     if (threadIdx.x == 0)
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
+    griddepcontrol_wait();
 
     int warpgroup = threadIdx.x / WARPGROUP;
     if (warpgroup == 0) {

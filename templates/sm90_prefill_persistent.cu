@@ -7,17 +7,25 @@
  * what sm90_prefill.cu computes, and to the same tiles. A block of threads computes many units of work one after the
  * other, each a query token and up to 64 of its heads, and what one unit leaves idle the next one uses:
  *
- *   item    the query of a unit, then its blocks of 64 keys, gathered in that order, unit after unit, into a ring of
- *           slots (of zeros, where an entry is invalid or there is no head)
- *   query   [64 heads, d_qk]      from its slot into registers of the softmax warpgroup, whose slot is free again
+ *   query   [64 heads, d_qk]      by tensor copies into a slot (rows of heads that there are not are zeros), from there
+ *                                 into registers of the softmax warpgroup, but for its last columns
+ *   key     [64 keys, d_qk]       gathered by index into one of three slots, zeros where the entry is invalid; the same
+ *                                 bytes are K (along d) and V (along keys)
  *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
- *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
+ *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup; as bf16 through the
+ *                                 slot of the last block of keys, by tensor copies
  *
  * The softmax warpgroup multiplies query by key and does the softmax. Each output warpgroup multiplies P by its half of
- * V's columns, and gathers that half of every item: what it alone reads last it may overwrite without asking. The
- * matrix unit works for one side while the other computes: P . V of a block runs beside the softmax of the next. */
+ * V's columns, and gathers that half of every key: what it alone reads last it may overwrite without asking. The matrix
+ * unit works for one side while the other computes: P . V of a block runs beside the softmax of the next.
+ *
+ * What follows from it and is easily lost (docs/performance.md has the measurements): the output warpgroups' loop has
+ * no register to spare and no load of its own between a gather and P . V, for it would queue behind the gather; the
+ * softmax warpgroup fences with no load or store in flight but P's; tensor copies are spread over warps. */
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
+#include "prefill_tensor_params.h"
 #include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
 #include "sm90_tile.cuh"
@@ -40,6 +48,7 @@ static constexpr int REST_STEPS = REST_TILES * TILE_STEPS;
 
 static_assert(HEADS == 64 && KEYS == 64, "tiles have 64 rows");
 static_assert(SMLA_D_QK == SMLA_D_V, "an item is its values");
+static_assert(TILE_COLUMNS == SMLA_MAP_COLUMNS && SMLA_OUT_MAP_HEADS == 64, "a box is rows of a tile");
 static_assert(CACHES == 1, "a second list would not fit the output warpgroups' registers");
 static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "units cover every head");
 static_assert(SMLA_OUTPUT_WARPGROUPS == OUTPUT_WARPGROUPS && SMLA_OUTPUT_COLUMNS == OUTPUT_COLUMNS, "as planned");
@@ -56,14 +65,15 @@ struct row_statistics {
 };
 
 struct block_memory {
-    u8 item[SLOTS][TILES][TILE_BYTES]; /* at the end of a unit one slot stages out, bf16 */
+    u8 item[SLOTS][TILES][TILE_BYTES]; /* of a unit's last block of keys: at the end out, bf16 */
     u8 probability[P_SLOTS][TILE_BYTES];
     u8 query_rest[REST_TILES][TILE_BYTES];
     float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the block's P . V */
-    row_statistics rows[2];          /* of a unit, once its last P is there: of every other unit */
-    u64 item_full[SLOTS];
+    row_statistics rows;             /* of a unit, once its last P is there */
+    u64 key_full[SLOTS];
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS];
+    u64 query_full[2];
     u64 query_taken[2];
 };
 
@@ -78,40 +88,60 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
-/* mbarriers, each with one phase a use of its slot:
+/* mbarriers, each with one phase a use of what it guards; block i of keys and unit u counted through the launch:
  *
- *   output   --item_full[slot]-------->  softmax   all 256 threads arrive when their part of the item is written
- *   softmax  --query_taken[u % 2]----->  output    for unit u: its query has left its slot, or there is no such unit.
- *                                                  (Two: with one or two blocks of keys the softmax warpgroup can be
- *                                                  done with a unit before anybody has waited for the one before.)
- *   softmax  --p_ready[i % 2]--------->  output    P and row_scale of block i are stored, its logits have read the key;
- *                                                  but for a unit's last blocks, the logits of block i + 1 are done
- *                                                  too: P . V is held back until the matrix unit has nothing else
- *                                                  to do. At a unit's last block its row_statistics are there
+ *   output   --key_full[slot]--------->  softmax   all 256 threads' copies of the block have been written
+ *   both     --query_full[u % 2]------>  softmax   the unit's query has been written, by tensor copies: a tile each
+ *   softmax  --query_taken[u % 2]----->  output    the query has left its slot (two: with short lists units follow each
+ *                                                  other faster than all threads wait)
+ *   softmax  --p_ready[i % 2]--------->  output    P and row_scale of block i are stored, its logits have read the key.
+ *                                                  But for a unit's last blocks this is told when the logits of block
+ *                                                  i + 1 are under way: P . V is held back until the matrix unit has
+ *                                                  little else to do. At a unit's last block its row_statistics are
+ *                                                  there
  *   output   --p_free[i % 2]---------->  softmax   all 256 threads arrive when P . V of block i is done, and, at a
  *                                                  unit's last block, row_statistics are read
  *
  * A slot is written again by the warpgroup that has read it last: its half of a block of keys after its own P . V (the
- * logits came before P), its half of a query after query_taken. Generic writes are ordered for wgmma by who waits for
- * them (P, and items that arrive by themselves) or by who wrote them (other items).
+ * logits came before P) or when its half of out has been read, its half of a query after query_taken. The softmax
+ * warpgroup orders for wgmma what it has waited for (keys) and written (P).
  *
  * Named barriers join the threads of one warpgroup. */
 enum named_barrier {
-    SETUP = 0,      /* all threads */
-    REST_FREE = 1,  /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
-    REST_READY = 2, /* softmax warpgroup: the rest of the query is written */
-    HALF_READ = 3,  /* + half, output warpgroup: all warps have read their half of the slot */
+    SETUP = 0,     /* all threads */
+    REST_FREE = 1, /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
+    HALF_READ = 2, /* + half, output warpgroup: all warps have read their half of the slot, or some rows of it; when out
+                      is staged: have written it */
 };
 
-/* Where a ring of slots stands: the slot, and the parity of its phase. */
-struct ring_position {
-    int slot;
-    u32 phase;
-    __device__ __forceinline__ void advance()
+/* Where a unit's blocks of keys lie: the slots go round one way, and the other way for the next unit. So each item goes
+ * to the slot that is free first. The last slots of a unit of n blocks, what is in them at its end, and what comes
+ * next:
+ *
+ *   of block n - 3   free first: the next unit's query, and when that has been taken its block 1
+ *   of block n - 2   its block 0
+ *   of block n - 1   when P . V is done: out; when out has been read: its block 2 */
+struct slot_sequence {
+    int slot; /* of the block */
+    int step; /* to the next block's: 1 or SLOTS - 1 */
+
+    __device__ __forceinline__ static int wrap(int slot)
     {
-        bool wraps = slot == SLOTS - 1;
-        slot = wraps ? 0 : slot + 1;
-        phase ^= wraps;
+        return slot < SLOTS ? slot : slot - SLOTS;
+    }
+    __device__ __forceinline__ int next() const
+    {
+        return wrap(slot + step);
+    }
+    __device__ __forceinline__ int previous() const
+    {
+        return wrap(slot + SLOTS - step);
+    }
+    /* From a unit's last block to the next unit's first. */
+    __device__ __forceinline__ void turn()
+    {
+        slot = previous();
+        step = SLOTS - step;
     }
 };
 
@@ -142,127 +172,140 @@ __device__ __forceinline__ work unit_work(const smla_prefill_params &params, u32
 
 /* ---- Role: output ------------------------------------------------------------------------------------------- */
 
-/* The rows of an item that a thread copies: eight threads a row, 16 rows at once, four turns. */
+/* The rows of a block of keys that a thread copies: eight threads a row, 16 rows at once, four turns. */
 static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
+static_assert(COPY_ROWS == WGMMA_K, "rows are copied as the matrix unit is done with them");
+static_assert(SMLA_QUERY_MAP_HEADS == HEADS && HALF_TILES == WARPGROUP / 32, "a warp copies a tile of the query");
 
-/* Whether the copies of a block of keys, or of a query (-1), tell of themselves when they have come; who waits for keys
- * then orders them for wgmma. The others have time until the thread that copied comes by. */
-__device__ __forceinline__ bool arrives_by_itself(i32 block)
+/* One thread: copies a tile of unit `of`'s query; heads that there are not are zeros. `number`: how many queries of
+ * this block of threads went before. */
+__device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params &params, u32 of, u32 number, int tile,
+                                                block_memory &memory, u8 (&to)[TILE_BYTES])
 {
-    return block <= 1;
+    const u32 full = shared_window_address(&memory.query_full[number % 2]);
+    mbarrier_arrive_expect_tx(full, TILE_BYTES);
+    copy_tensor_3d(shared_window_address(to), &params.query_map, tile * TILE_COLUMNS, of % SMLA_HEAD_BLOCKS * HEADS,
+                   of / SMLA_HEAD_BLOCKS, full);
 }
 
-/* The items to come, in order: which is next, and this thread's rows of it. */
+/* The items to come, in order: each unit's query, its blocks of keys. */
 template <bool PAGED> struct item_stream {
+    static constexpr i32 QUERY = -1;
     u32 unit;
-    i32 block; /* -1: the query */
-    i32 block_count;
-    i32 length;            /* entries of the list that count */
-    const i32 *list;       /* from this thread's first row of the block on */
-    i32 left;              /* entries from there that count */
-    i32 entry[COPY_TURNS]; /* of the block's rows; of a query's: heads */
+    i32 block;             /* of keys; QUERY: the unit's query, before block 0 */
+    i32 left;              /* entries from the block on that count */
+    i32 entry[COPY_TURNS]; /* of this thread's rows of the block: `row` and each COPY_ROWS further */
+    i32 row;
+    u64 first_chunk; /* address of this thread's in row 0 of the cache */
+    u32 chunk_bytes; /* of row `row` of this chunk, in a slot */
+
+    __device__ __forceinline__ item_stream(const smla_prefill_params &params, int half) : unit(blockIdx.x)
+    {
+        /* Through a shuffle: the compiler, which would read the thread's number again for each use, keeps the values.
+         */
+        const int thread = __shfl_sync(0xffffffff, threadIdx.x % WARPGROUP, threadIdx.x % 32), chunk = thread % 8;
+        row = thread / 8;
+        first_chunk = (u64)params.cache[0].kv + (half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS) * sizeof(u16);
+        chunk_bytes = half * HALF_TILES * TILE_BYTES + swizzled(row, chunk);
+        find(params);
+    }
 
     __device__ __forceinline__ bool there(const smla_prefill_params &params) const
     {
         return unit < unit_count(params);
     }
 
-    __device__ __forceinline__ static int first_row()
+    __device__ __forceinline__ void load_entries(const smla_prefill_params &params)
     {
-        return threadIdx.x % WARPGROUP / 8;
-    }
-
-    /* From `unit` on, the first with keys: its query. */
-    __device__ __forceinline__ void find(const smla_prefill_params &params)
-    {
-        block = -1;
+        const smla_key_cache &cache = params.cache[0];
+        const i32 *list =
+            cache.indices + unit / SMLA_HEAD_BLOCKS * cache.indices_stride_token + (max(block, 0) * KEYS + row);
 #pragma unroll
         for (int turn = 0; turn < COPY_TURNS; turn++)
-            entry[turn] = turn * COPY_ROWS + first_row();
+            entry[turn] = load_global_i32_if(turn * COPY_ROWS + row < left, list + turn * COPY_ROWS, -1);
+    }
+
+    /* From `unit` on, the first with keys: its query, and the entries of its first block. */
+    __device__ __forceinline__ void find(const smla_prefill_params &params)
+    {
+        block = QUERY;
         for (; unit < unit_count(params); unit += gridDim.x) {
             const work w = unit_work(params, unit);
-            length = w.length[0];
-            block_count = w.block_count;
-            if (block_count > 0)
-                return;
+            if (w.block_count == 0)
+                continue;
+            left = w.length[0];
+            load_entries(params);
+            return;
         }
     }
 
     __device__ __forceinline__ void advance(const smla_prefill_params &params)
     {
-        if (++block == block_count) {
+        block++;
+        if (left <= KEYS) {
             unit += gridDim.x;
             find(params);
             return;
         }
-        if (block == 0) {
-            const smla_key_cache &cache = params.cache[0];
-            list = cache.indices + unit / SMLA_HEAD_BLOCKS * cache.indices_stride_token + first_row();
-            left = length - first_row();
-        } else {
-            list += KEYS;
-            left -= KEYS;
+        left -= KEYS;
+        load_entries(params);
+    }
+
+    /* Where this thread's part of a row begins. Of an entry that is not valid the address means nothing; no byte of it
+     * is read. */
+    __device__ __forceinline__ u64 source(const smla_prefill_params &params, int turn) const
+    {
+        const smla_key_cache &cache = params.cache[0];
+        if (PAGED)
+            return first_chunk + row_offset<PAGED>(cache, entry[turn]) * sizeof(u16);
+        return first_chunk + (u32)entry[turn] * (cache.kv_stride_token * sizeof(u16));
+    }
+
+    /* Gathers this warpgroup's half of the columns of one row a thread; zeros for an invalid entry, which is not read.
+     */
+    __device__ __forceinline__ void gather(const smla_prefill_params &params, int turn, u64 source,
+                                           u8 (&slot)[TILES][TILE_BYTES]) const
+    {
+        const u32 to = shared_window_address(slot) + chunk_bytes + turn * COPY_ROWS * ROW_BYTES;
+        const bool valid = (u32)entry[turn] < params.cache[0].s_kv;
+#pragma unroll
+        for (int i = 0; i < HALF_TILES; i++)
+            cp_async_16(to + i * TILE_BYTES, (const void *)(source + i * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
+    }
+
+    /* Copies what of this half's columns of the unit's query goes to registers, into a slot: a tile a warp. */
+    __device__ __forceinline__ void copy_query(const smla_prefill_tensor_params &params, u32 number, int half,
+                                               block_memory &memory, int slot)
+    {
+        const lane_rows rows = my_rows();
+        const int tile = half * HALF_TILES + rows.warp;
+        if (rows.lane == 0 && tile < REGISTER_TILES)
+            copy_query_tile(params, unit, number, tile, memory, memory.item[slot][tile]);
+        block = 0;
+    }
+
+    /* Ends the copying of a block of keys. */
+    __device__ __forceinline__ void end_keys(const smla_prefill_params &params, block_memory &memory, int slot)
+    {
+        cp_async_mbarrier_arrive(shared_window_address(&memory.key_full[slot]));
+        advance(params);
+    }
+
+    /* Starts copying the next item, a whole one. All threads of the warpgroup have read what the slot held. */
+    __device__ __forceinline__ void refill(const smla_prefill_tensor_params &params, int half, block_memory &memory,
+                                           int slot, u32 units_done)
+    {
+        if (block == QUERY) {
+            copy_query(params, units_done + 1, half, memory, slot);
+            return;
         }
 #pragma unroll
         for (int turn = 0; turn < COPY_TURNS; turn++)
-            entry[turn] = load_global_i32_if(turn * COPY_ROWS < left, list + turn * COPY_ROWS, -1);
-    }
-
-    /* Gathers this warpgroup's half of the item's columns, some of its rows; zeros for invalid entries and for heads
-     * that there are not, which are not read. */
-    template <int FIRST_TURN, int TURNS>
-    __device__ __forceinline__ void gather(const smla_prefill_params &params, int half,
-                                           u8 (&slot)[TILES][TILE_BYTES]) const
-    {
-        const bool is_query = block < 0;
-        const smla_key_cache &cache = params.cache[0];
-        const int chunk = threadIdx.x % 8, first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
-        const u16 *base = is_query ? (const u16 *)params.query + unit / SMLA_HEAD_BLOCKS * params.query_stride_token +
-                                         first_head * params.query_stride_head
-                                   : (const u16 *)cache.kv;
-        base += half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
-        const u64 stride = is_query ? params.query_stride_head : cache.kv_stride_token;
-        const u32 rows = is_query ? min(HEADS, SMLA_H_Q - first_head) : cache.s_kv;
-        const u32 tile = shared_window_address(slot[half * HALF_TILES]) + swizzled(first_row(), chunk);
-#pragma unroll
-        for (int turn = FIRST_TURN; turn < FIRST_TURN + TURNS; turn++) {
-            const bool valid = (u32)entry[turn] < rows;
-            /* Of an entry that is not valid the address means nothing; no byte of it is read. */
-            u64 offset = (u32)entry[turn] * stride;
-            if (PAGED && !is_query)
-                offset = row_offset<PAGED>(cache, entry[turn]);
-            const u64 source = (u64)base + offset * sizeof(u16);
-#pragma unroll
-            for (int i = 0; i < HALF_TILES; i++)
-                cp_async_16(tile + i * TILE_BYTES + turn * COPY_ROWS * ROW_BYTES,
-                            (const void *)(source + i * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
-        }
-    }
-
-    /* The part of an item's copying that begins with row 16 FIRST_TURN; the part with the last rows also sees to it
-     * that all is told of when it has come: at once, or later by arrive_item, which returning true asks for. */
-    template <int FIRST_TURN, int TURNS>
-    __device__ __forceinline__ bool refill(const smla_prefill_params &params, int half, block_memory &memory, int slot)
-    {
-        gather<FIRST_TURN, TURNS>(params, half, memory.item[slot]);
-        if (FIRST_TURN + TURNS < COPY_TURNS)
-            return false;
-        const bool later = !arrives_by_itself(block);
-        if (!later)
-            cp_async_mbarrier_arrive(shared_window_address(&memory.item_full[slot]));
-        advance(params);
-        return later;
+            gather(params.prefill, turn, source(params.prefill, turn), memory.item[slot]);
+        end_keys(params.prefill, memory, slot);
     }
 };
-
-/* This thread's copies so far are written: orders them for wgmma, and says so. */
-__device__ __forceinline__ void arrive_item(block_memory &memory, int slot)
-{
-    cp_async_wait_all();
-    fence_proxy_async();
-    mbarrier_arrive(shared_window_address(&memory.item_full[slot]));
-}
 
 /* out *= row_scale, where any row of the warp asks for it. */
 __device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, float (&out)[OUTPUT_COLUMNS / 2])
@@ -280,7 +323,7 @@ __device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, fl
     }
 }
 
-/* Starts out += P . V of one block, this half's columns, in two groups: of the first and of the last 32 keys. */
+/* Starts out += P . V of one block, this half's columns, a group of 16 keys after the other. */
 __device__ __forceinline__ void start_values(block_memory &memory, int half, int slot, int p_slot,
                                              float (&out)[OUTPUT_COLUMNS / 2])
 {
@@ -290,27 +333,40 @@ __device__ __forceinline__ void start_values(block_memory &memory, int half, int
 #pragma unroll
     for (int k = 0; k < KEYS; k += WGMMA_K) {
         wgmma_m64n256k16_b_mn(out, wgmma_descriptor_plus(p, k * 2), wgmma_descriptor_plus(v, k * ROW_BYTES), 1);
-        if (k % (KEYS / 2) == KEYS / 2 - WGMMA_K)
-            wgmma_commit_group();
+        wgmma_commit_group();
     }
 }
 
-/* Writes lse and max_logits of a row of the unit (once: `writes`); returns the factor that turns its accumulators into
- * out. */
-__device__ __forceinline__ float finish_unit_row(const work &w, const row_statistics &rows, int row, bool writes)
+/* The row that a lane finishes: of the four lanes that share two rows the first and third the lower. */
+__device__ __forceinline__ int finish_row_of_lane()
 {
-    const float4 sum = rows.sum[row], max = rows.max[row];
-    return finish_row(w, row, max_nan(max_nan(max.x, max.y), max_nan(max.z, max.w)), rows.reference[row],
-                      (sum.x + sum.y) + (sum.z + sum.w), writes);
+    const lane_rows rows = my_rows();
+    return rows.low + 8 * (rows.lane % 2);
 }
 
-/* Multiplies by out_scale (low, high: of this lane's rows), rounds to bf16 and stores this half of out by way of a
- * slot. A warp stages and stores its own 16 rows. */
-__device__ __forceinline__ void store_out(const work &w, int half, u8 (&slot)[TILES][TILE_BYTES], float low, float high,
+/* Writes lse and max_logits of the unit's rows (once: `writes`); the factors that turn accumulators into out, of this
+ * lane's rows. */
+__device__ __forceinline__ void finish_rows(const work &w, const row_statistics &of, float sink, bool writes,
+                                            float &low, float &high)
+{
+    const lane_rows rows = my_rows();
+    const int row = finish_row_of_lane();
+    const float4 sum = of.sum[row], max = of.max[row];
+    const float scale =
+        finish_row_with(w, row, sink, max_nan(max_nan(max.x, max.y), max_nan(max.z, max.w)), of.reference[row],
+                        (sum.x + sum.y) + (sum.z + sum.w), writes && rows.lane % 4 < 2);
+    low = __shfl_sync(0xffffffff, scale, rows.lane / 2 * 2);
+    high = __shfl_sync(0xffffffff, scale, rows.lane / 2 * 2 + 1);
+}
+
+/* Multiplies by low and high (of this lane's rows), rounds to bf16, and starts storing this half of out by way of a
+ * slot: each warp stages its 16 rows and stores a tile. */
+__device__ __forceinline__ void store_out(const smla_prefill_tensor_params &params, const work &w, int half,
+                                          u8 (&slot)[TILES][TILE_BYTES], float low, float high,
                                           const float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
-    u8 *staged = slot[half * HALF_TILES];
+    const u32 staged = shared_window_address(slot[half * HALF_TILES]);
 
     /* Stage: matrix m of a store is rows 8 (m % 2), chunk m / 2 of 16 columns. */
     int row = 16 * rows.warp + rows.lane % 16;
@@ -318,28 +374,16 @@ __device__ __forceinline__ void store_out(const work &w, int half, u8 (&slot)[TI
     for (int column = 0; column < OUTPUT_COLUMNS; column += 16) {
         const float *d = out + column / 2;
         int chunk = column % TILE_COLUMNS / CHUNK_ELEMS + rows.lane / 16;
-        stmatrix_x4(shared_window_address(staged) + column / TILE_COLUMNS * TILE_BYTES + swizzled(row, chunk),
+        stmatrix_x4(staged + column / TILE_COLUMNS * TILE_BYTES + swizzled(row, chunk),
                     pack_bf16(d[0] * low, d[1] * low), pack_bf16(d[2] * high, d[3] * high),
                     pack_bf16(d[4] * low, d[5] * low), pack_bf16(d[6] * high, d[7] * high));
     }
-    __syncwarp();
-
-    /* Store: the warp writes a row's half at a time, 16 bytes a lane. */
-    int chunk = rows.lane, first = 16 * rows.warp;
-    u16 *destination = (u16 *)w.params.out + w.token * w.params.out_stride_token +
-                       w.first_head * w.params.out_stride_head + half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS;
-    const u32 source = shared_window_address(staged) + chunk / 8 * TILE_BYTES;
-    constexpr int AT_ONCE = 8; /* rows read before any is written */
-#pragma unroll
-    for (int begin = 0; begin < 16; begin += AT_ONCE) {
-        uint4 bytes[AT_ONCE];
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            bytes[i] = load_shared_16(source + swizzled(first + begin + i, chunk % 8));
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            if (first + begin + i < w.heads)
-                *(uint4 *)(destination + (first + begin + i) * w.params.out_stride_head) = bytes[i];
+    fence_proxy_async();
+    named_barrier_sync(HALF_READ + half, WARPGROUP);
+    if (rows.lane == 0) {
+        store_tensor_3d(&params.out_map, half * OUTPUT_COLUMNS + rows.warp * TILE_COLUMNS, w.first_head, (i32)w.token,
+                        staged + rows.warp * TILE_BYTES);
+        bulk_commit_group();
     }
 }
 
@@ -357,78 +401,98 @@ __device__ __forceinline__ void store_empty(const work &w, int half)
 }
 
 template <bool PAGED>
-__device__ __forceinline__ void output_role(const smla_prefill_params &params, block_memory &memory, int half)
+__device__ __forceinline__ void output_role(const smla_prefill_tensor_params &tensor_params, block_memory &memory,
+                                            int half)
 {
-    item_stream<PAGED> next;
-    next.unit = blockIdx.x;
-    next.find(params);
+    const smla_prefill_params &params = tensor_params.prefill;
+    item_stream<PAGED> next(params, half);
+    if (next.there(params)) {
+        /* Nothing is to wait for yet: two blocks of keys, and the first query in the last slot. */
+        next.copy_query(tensor_params, 0, half, memory, SLOTS - 1);
 #pragma unroll 1
-    for (int slot = 0; slot < SLOTS && next.there(params); slot++)
-        next.template refill<0, COPY_TURNS>(params, half, memory, slot); /* all of them arrive by themselves */
+        for (int slot = 0; slot < SLOTS - 1 && next.there(params); slot++)
+            next.refill(tensor_params, half, memory, slot, 0);
+    }
 
-    ring_position item = {0, 0};
-    int arriving = -1; /* a slot that this thread has copied to and not told of */
+    slot_sequence key = {0, 1};
     u32 p_index = 0, units_done = 0;
+    bool staged = false; /* out of the unit before is on its way out of its slot, which is to be refilled */
     for (u32 unit = blockIdx.x; unit < unit_count(params); unit += gridDim.x) {
         const work w = unit_work(params, unit);
+        if (unit + gridDim.x >= unit_count(params)) /* the block's last */
+            griddepcontrol_launch_dependents();
         if (w.block_count == 0) {
             store_empty(w, half);
             continue;
         }
-        if (units_done == 0) {
+        if (units_done == 0 && next.there(params)) {
             mbarrier_wait(shared_window_address(&memory.query_taken[0]), 0);
-            if (next.there(params) && next.template refill<0, COPY_TURNS>(params, half, memory, 0))
-                arriving = 0;
+            next.refill(tensor_params, half, memory, SLOTS - 1, units_done);
         }
-        item.advance();
-        float out[OUTPUT_COLUMNS / 2] = {}, low = 0, high = 0;
+        float out[OUTPUT_COLUMNS / 2] = {};
         for (int block = 0; block < w.block_count; block++, p_index++) {
             const int p_slot = p_slot_of(p_index);
-            const bool more = next.there(params);
+            bool more = next.there(params);
             mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), p_phase_of(p_index));
-            fence_proxy_async(); /* P was written by the generic proxy, wgmma reads by the async proxy */
-            if (block > 0)
-                rescale_out(memory, p_slot, out);
-            start_values(memory, half, item.slot, p_slot, out);
-            /* While the matrix unit works: the copies of the turn before have come. */
-            if (arriving >= 0)
-                arrive_item(memory, arriving);
-            arriving = -1;
-            if (block == w.block_count - 1) {
-                lane_rows rows = my_rows();
-                const bool writes = half == 0 && rows.lane % 4 == 0;
-                low = finish_unit_row(w, memory.rows[units_done % 2], rows.low, writes);
-                high = finish_unit_row(w, memory.rows[units_done % 2], rows.low + 8, writes);
-                break;
+            rescale_out(memory, p_slot, out);
+            start_values(memory, half, key.slot, p_slot, out);
+            if (staged) {
+                if (threadIdx.x % 32 == 0)
+                    bulk_wait_group_read<0>();
+                named_barrier_sync(HALF_READ + half, WARPGROUP);
+                next.refill(tensor_params, half, memory, key.previous(), units_done);
+                staged = false;
+                more = next.there(params);
             }
+            if (block == w.block_count - 1)
+                break;
 
-            /* Refill the slot, its first 32 rows while the others are still read. */
+            /* Refill the slot, its first rows while the others are still read. */
+            const bool keys = more && next.block != next.QUERY;
+            u64 source[COPY_TURNS];
+#pragma unroll
+            for (int turn = 0; turn < COPY_TURNS; turn++)
+                source[turn] = next.source(params, turn);
+            wgmma_wait_group<3>();
+            named_barrier_sync(HALF_READ + half, WARPGROUP);
+            if (keys)
+                next.gather(params, 0, source[0], memory.item[key.slot]);
+            wgmma_wait_group<2>();
+            named_barrier_sync(HALF_READ + half, WARPGROUP);
+            if (keys)
+                next.gather(params, 1, source[1], memory.item[key.slot]);
             wgmma_wait_group<1>();
             named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (more)
-                next.template refill<0, COPY_TURNS / 2>(params, half, memory, item.slot);
+            if (keys)
+                next.gather(params, 2, source[2], memory.item[key.slot]);
             wgmma_wait_group<0>();
             mbarrier_arrive(shared_window_address(&memory.p_free[p_slot]));
             named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (more && next.template refill<COPY_TURNS / 2, COPY_TURNS / 2>(params, half, memory, item.slot))
-                arriving = item.slot;
-            item.advance();
+            if (keys) {
+                next.gather(params, 3, source[3], memory.item[key.slot]);
+                next.end_keys(params, memory, key.slot);
+            } else if (more)
+                next.copy_query(tensor_params, units_done + 1, half, memory, key.slot);
+            key.slot = key.next();
         }
-        /* Out is staged in the slot that follows: the next unit's query has left it, or there is none. */
-        const int key_slot = item.slot;
-        item.advance();
+        /* While the matrix unit works on the last block: the next unit's query leaves its slot. */
+        units_done++;
+        const float sink = load_sink(w, finish_row_of_lane());
+        if (next.there(params)) {
+            mbarrier_wait(shared_window_address(&memory.query_taken[units_done % 2]), units_done / 2 % 2);
+            next.refill(tensor_params, half, memory, key.next(), units_done);
+        }
+        float low, high;
+        finish_rows(w, memory.rows, sink, half == 0, low, high);
         wgmma_wait_group<0>();
         mbarrier_arrive(shared_window_address(&memory.p_free[p_slot_of(p_index++)]));
-        units_done++;
-        mbarrier_wait(shared_window_address(&memory.query_taken[units_done % 2]), units_done / 2 % 2);
         named_barrier_sync(HALF_READ + half, WARPGROUP);
-        if (next.there(params))
-            next.template refill<0, COPY_TURNS>(params, half, memory, key_slot); /* its item arrives by itself */
-        store_out(w, half, memory.item[item.slot], low, high, out);
-        named_barrier_sync(HALF_READ + half, WARPGROUP);
-        if (next.there(params) && next.template refill<0, COPY_TURNS>(params, half, memory, item.slot))
-            arriving = item.slot;
+        store_out(tensor_params, w, half, memory.item[key.slot], low, high, out);
+        staged = next.there(params);
+        key.turn();
     }
+    if (threadIdx.x % 32 == 0)
+        bulk_wait_group_read<0>();
 }
 
 /* ---- Role: softmax ------------------------------------------------------------------------------------------ */
@@ -440,8 +504,7 @@ struct softmax_state {
     float sum[2];       /* of 2^(logit - reference), this lane's columns */
 };
 
-/* Takes the query out of its slot: into registers as fragments of wgmma's A (PTX ISA 9.7.15.5.1.1.1), the rest into
- * shared memory of its own. Without the fence and the barrier that wgmma needs for the rest. */
+/* Takes the query out of its slot into registers, as fragments of wgmma's A (PTX ISA 9.7.15.5.1.1.1). */
 __device__ __forceinline__ void take_query(block_memory &memory, int slot, u32 (&query)[REGISTER_STEPS][4])
 {
     lane_rows rows = my_rows();
@@ -451,12 +514,6 @@ __device__ __forceinline__ void take_query(block_memory &memory, int slot, u32 (
     for (int step = 0; step < REGISTER_STEPS; step++)
         ldmatrix_x4(query[step],
                     item + step / TILE_STEPS * TILE_BYTES + swizzled(row, step % TILE_STEPS * 2 + rows.lane / 16));
-    const uint4 *from = (const uint4 *)memory.item[slot][REGISTER_TILES];
-    uint4 *to = (uint4 *)memory.query_rest;
-    int thread = threadIdx.x % WARPGROUP;
-#pragma unroll
-    for (int i = 0; i < REST_TILES * TILE_BYTES / 16; i += WARPGROUP)
-        to[i + thread] = from[i + thread];
 }
 
 /* Sets the logits of invalid keys to -inf. A lane's columns are 2 (lane % 4) + {0, 1} in each group of 8. */
@@ -478,8 +535,11 @@ __device__ __forceinline__ void advance_row(softmax_state &state, int high, floa
 {
     float max = max_nan(state.max[high], __shfl_xor_sync(0xffffffff, state.max[high], 1));
     max = max_nan(max, __shfl_xor_sync(0xffffffff, max, 2));
+    const bool first = state.reference[high] == -infinity();
     factor = advance_reference(state.max[high], state.reference[high], max);
     state.sum[high] *= factor;
+    if (first) /* out is 0 still */
+        factor = 1;
     if (fabsf(state.reference[high]) < COARSE_LOG2 || state.reference[high] == -infinity())
         return;
 #pragma unroll
@@ -564,15 +624,6 @@ __device__ __forceinline__ void load_entries(entry_pair &entries)
     entries.high = load_global_i32_if(32 < entries.left, entries.list + 32, -1);
 }
 
-__device__ __forceinline__ entry_pair first_entries(const work &w)
-{
-    const smla_key_cache &cache = w.params.cache[0];
-    const int lane = threadIdx.x % 32;
-    entry_pair entries = {cache.indices + w.token * cache.indices_stride_token + lane, w.length[0] - lane, 0, 0};
-    load_entries(entries);
-    return entries;
-}
-
 __device__ __forceinline__ void next_entries(entry_pair &entries)
 {
     entries.list += KEYS;
@@ -580,13 +631,19 @@ __device__ __forceinline__ void next_entries(entry_pair &entries)
     load_entries(entries);
 }
 
-/* From `unit` on, the first unit with keys; what has none is finished on the way. */
-__device__ __forceinline__ u32 next_unit(const smla_prefill_params &params, u32 unit)
+/* From `unit` on, the first unit with keys, and its first entries; what has none is finished on the way. */
+__device__ __forceinline__ u32 next_unit(const smla_prefill_params &params, u32 unit, entry_pair &entries)
 {
     for (; unit < unit_count(params); unit += gridDim.x) {
         const work w = unit_work(params, unit);
-        if (w.block_count > 0)
+        if (w.block_count > 0) {
+            const smla_key_cache &cache = params.cache[0];
+            const int lane = threadIdx.x % 32;
+            entries.list = cache.indices + w.token * cache.indices_stride_token + lane;
+            entries.left = w.length[0] - lane;
+            load_entries(entries);
             break;
+        }
         int row = threadIdx.x % WARPGROUP;
         if (row < HEADS)
             finish_row(w, row, -infinity(), -infinity(), 0, true);
@@ -600,9 +657,9 @@ __device__ __forceinline__ bool is_held(const work &w, int block)
     return block < w.block_count - SMLA_UNHELD_BLOCKS;
 }
 
-/* logit = query . key^T of one block, unscaled. */
-__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, const u32 (&query)[REGISTER_STEPS][4],
-                                              float (&logit)[KEYS / 2])
+/* Starts logit = query . key^T of one block, unscaled. */
+__device__ __forceinline__ void start_logits(block_memory &memory, int slot, bool tells, int p_slot,
+                                             const u32 (&query)[REGISTER_STEPS][4], float (&logit)[KEYS / 2])
 {
     u64 k = wgmma_descriptor(shared_window_address(memory.item[slot]), 0, SWIZZLE_BYTES);
     u64 rest = wgmma_descriptor(shared_window_address(memory.query_rest), 0, SWIZZLE_BYTES);
@@ -617,77 +674,94 @@ __device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, co
             wgmma_m64n64k16_b_k(
                 logit, wgmma_descriptor_plus(rest, (step / TILE_STEPS - REGISTER_TILES) * TILE_BYTES + in_tile), key,
                 step > 0);
+        if (step + 1 == SMLA_TOLD_STEPS && tells)
+            mbarrier_arrive(shared_window_address(&memory.p_ready[p_slot]));
     }
     wgmma_commit_group();
-    wgmma_wait_group<0>();
 }
 
-__device__ __forceinline__ void wait_for_item(block_memory &memory, ring_position item)
+/* Copies the rest of unit `of`'s query; no logits that read the one before are under way. */
+__device__ __forceinline__ void copy_query_rest(const smla_prefill_tensor_params &params, u32 of, u32 number,
+                                                block_memory &memory)
 {
-    mbarrier_wait(shared_window_address(&memory.item_full[item.slot]), item.phase);
+    if (threadIdx.x % WARPGROUP == 0)
+#pragma unroll
+        for (int i = 0; i < REST_TILES; i++)
+            copy_query_tile(params, of, number, REGISTER_TILES + i, memory, memory.query_rest[i]);
 }
 
-__device__ __forceinline__ void softmax_role(const smla_prefill_params &params, block_memory &memory)
+__device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &tensor_params, block_memory &memory)
 {
+    const smla_prefill_params &params = tensor_params.prefill;
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
     const bool scale_first = !(params.sm_scale > 0);
     const float scale_log2 = scale_first ? 1.0f : params.sm_scale * LOG2_E;
 
-    ring_position item = {0, 0};
+    slot_sequence key = {0, 1};
+    u32 phases = (u32)scale_first << 31; /* bit s: parity of key_full[s]'s next phase */
     u32 p_index = 0, units_done = 0;
     u32 query[REGISTER_STEPS][4];
-    u32 unit = next_unit(params, blockIdx.x);
-    if (unit < unit_count(params)) {
-        wait_for_item(memory, item);
-        take_query(memory, item.slot, query);
-        mbarrier_arrive(shared_window_address(&memory.query_taken[0]));
-        item.advance();
-    }
+    entry_pair entries;
+    u32 unit = next_unit(params, blockIdx.x, entries);
+    if (unit < unit_count(params))
+        copy_query_rest(tensor_params, unit, 0, memory);
     while (unit < unit_count(params)) {
         const work w = unit_work(params, unit);
         softmax_state state = {{-infinity(), -infinity()}, {-infinity(), -infinity()}, {0, 0}};
-        entry_pair entries = first_entries(w);
+        mbarrier_wait(shared_window_address(&memory.query_full[units_done % 2]), units_done / 2 % 2);
+        take_query(memory, units_done == 0 ? SLOTS - 1 : key.next(), query);
+        mbarrier_arrive(shared_window_address(&memory.query_taken[units_done % 2]));
+        bool key_there = false;
         for (int block = 0; block < w.block_count; block++, p_index++) {
             const bool last = block == w.block_count - 1;
+            const bool tells = block > 0 && is_held(w, block - 1);
             const int p_slot = p_slot_of(p_index);
-            wait_for_item(memory, item);
-            if (arrives_by_itself(block))
-                fence_proxy_async(); /* at block 0 for the rest of the query too */
-            if (block == 0)
-                named_barrier_sync(REST_READY, WARPGROUP);
+            if (!key_there)
+                mbarrier_wait(shared_window_address(&memory.key_full[key.slot]), phases >> key.slot & 1);
+            phases ^= 1u << key.slot;
+            fence_proxy_async(); /* the keys, which others copied, and P of the block before */
             float logit[KEYS / 2];
-            multiply_keys(memory, item.slot, query, logit);
-            item.advance();
-            if (block > 0 && is_held(w, block - 1))
-                mbarrier_arrive(shared_window_address(&memory.p_ready[p_slot_of(p_index - 1)]));
+            start_logits(memory, key.slot, tells, p_slot_of(p_index - 1), query, logit);
 
+            /* While the matrix unit works. */
             const i32 low_index = valid_index(w, block, entries.low), high_index = valid_index(w, block, entries.high);
+            const u64 valid =
+                (u64)__ballot_sync(0xffffffff, high_index >= 0) << 32 | __ballot_sync(0xffffffff, low_index >= 0);
+            mbarrier_wait(shared_window_address(&memory.p_free[p_slot]), p_phase_of(p_index) ^ 1);
             if (!last)
                 next_entries(entries);
+            else
+                unit = next_unit(params, unit + gridDim.x, entries);
 
-            if (__builtin_expect(scale_first, 0))
+            wgmma_wait_group<0>();
+            if (last) {
+                key.turn();
+                if (unit < unit_count(params)) {
+                    named_barrier_sync(REST_FREE, WARPGROUP);
+                    copy_query_rest(tensor_params, unit, units_done + 1, memory);
+                }
+            } else
+                key.slot = key.next();
+            key_there =
+                !last && mbarrier_test(shared_window_address(&memory.key_full[key.slot]), phases >> key.slot & 1);
+            if (__builtin_expect((i32)phases < 0, 0))
 #pragma unroll
                 for (int i = 0; i < KEYS / 2; i++)
                     logit[i] *= params.sm_scale * LOG2_E;
-            u64 valid =
-                (u64)__ballot_sync(0xffffffff, high_index >= 0) << 32 | __ballot_sync(0xffffffff, low_index >= 0);
             mask_logits(valid, logit);
-            mbarrier_wait(shared_window_address(&memory.p_free[p_slot]), p_phase_of(p_index) ^ 1);
             softmax_block(state, scale_log2, logit, memory, p_slot);
-            if (last)
-                store_statistics(state, memory.rows[units_done % 2]);
-            if (!is_held(w, block))
+            if (last) {
+                if (w.block_count == 1 && p_index > 0) /* the statistics of the unit before have been read */
+                    mbarrier_wait(shared_window_address(&memory.p_free[p_slot_of(p_index - 1)]),
+                                  p_phase_of(p_index - 1));
+                store_statistics(state, memory.rows);
+            }
+            if (!is_held(w, block)) {
+                fence_proxy_async();
                 mbarrier_arrive(shared_window_address(&memory.p_ready[p_slot]));
+            }
         }
         units_done++;
-        unit = next_unit(params, unit + gridDim.x);
-        if (unit < unit_count(params)) {
-            wait_for_item(memory, item);
-            named_barrier_sync(REST_FREE, WARPGROUP);
-            take_query(memory, item.slot, query);
-            item.advance();
-        }
-        mbarrier_arrive(shared_window_address(&memory.query_taken[units_done % 2]));
     }
 }
 
@@ -696,36 +770,37 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_params &params, 
 __device__ __forceinline__ void init_barriers(block_memory &memory)
 {
     for (int slot = 0; slot < SLOTS; slot++)
-        mbarrier_init(shared_window_address(&memory.item_full[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
+        mbarrier_init(shared_window_address(&memory.key_full[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
     for (int slot = 0; slot < P_SLOTS; slot++) {
         mbarrier_init(shared_window_address(&memory.p_ready[slot]), WARPGROUP);
         mbarrier_init(shared_window_address(&memory.p_free[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
     }
-    for (int turn = 0; turn < 2; turn++)
+    for (int turn = 0; turn < 2; turn++) {
+        mbarrier_init(shared_window_address(&memory.query_full[turn]), TILES);
         mbarrier_init(shared_window_address(&memory.query_taken[turn]), WARPGROUP);
+    }
 }
 
-template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill_params &params)
+template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill_tensor_params &params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
     if (threadIdx.x == 0)
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
+    griddepcontrol_wait();
 
-    int warpgroup = threadIdx.x / WARPGROUP;
+    const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0); /* told to be the same in a warp */
     if (warpgroup == 0) {
-        setmaxnreg_inc<SMLA_SOFTMAX_REGISTERS>();
         softmax_role(params, memory);
     } else {
-        setmaxnreg_dec<SMLA_OUTPUT_REGISTERS>();
         output_role<PAGED>(params, memory, warpgroup - 1);
     }
 }
 
 #if SMLA_FLAT
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
-    smla_sm90_prefill_persistent(const __grid_constant__ smla_prefill_params params)
+    smla_sm90_prefill_persistent(const __grid_constant__ smla_prefill_tensor_params params)
 {
     prefill<false>(params);
 }
@@ -733,7 +808,7 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
 
 /* The same where a cache has pages. */
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
-    smla_sm90_prefill_persistent_paged(const __grid_constant__ smla_prefill_params params)
+    smla_sm90_prefill_persistent_paged(const __grid_constant__ smla_prefill_tensor_params params)
 {
     prefill<true>(params);
 }

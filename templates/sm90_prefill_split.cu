@@ -15,6 +15,7 @@
  * take turns: each multiplies query by key and does the softmax of every other block, the softmax of a block runs
  * beside P . V of the one before; both multiply P by V, each for half of the columns, and gather the same half of every
  * key. */
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "prefill_work.cuh"
@@ -640,6 +641,7 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
+    griddepcontrol_wait();
     const int half = uniform(threadIdx.x / WARPGROUP);
     const int unit = clusterid_x(), first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
     const work w = make_work(params, unit / SMLA_HEAD_BLOCKS, first_head, min(HEADS, SMLA_H_Q - first_head));
@@ -662,6 +664,7 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
 
     if (s.count > 0)
         compute_part(w, s, memory, half);
+    griddepcontrol_launch_dependents();
     barrier_cluster_arrive();
     barrier_cluster_wait();
     combine(w, s, memory, half);

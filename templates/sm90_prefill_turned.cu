@@ -16,6 +16,7 @@
  *   P       [HEADS, 64 keys]      bf16, through shared memory from the softmax warpgroup to the output warpgroups
  *   out^T   [d_v, HEADS]          fp32 accumulators, half of the rows in each output warpgroup: += V^T . P^T
  */
+#include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
 #include "prefill_work.cuh"
@@ -219,6 +220,7 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
             key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
         }
     }
+    griddepcontrol_launch_dependents();
     mbarrier_wait(shared_address(&memory.out_scale_ready), 0);
     store_out(w, memory, half, out);
 }
@@ -467,6 +469,7 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
     if (threadIdx.x == 0)
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
+    griddepcontrol_wait();
 
     int warpgroup = threadIdx.x / WARPGROUP;
     if (warpgroup == 0) {

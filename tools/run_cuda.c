@@ -17,6 +17,7 @@ struct run {
     smla_kernel *kernel;
     struct guarded buffers[BUFFERS];
     uint64_t workspace_bytes;
+    int32_t sm_limit;
     bool checked;
 };
 
@@ -103,6 +104,7 @@ static void fill_arguments(const struct run *run, smla_prefill_args *args)
     args->out = guarded_data(&run->buffers[OUT]);
     args->lse = guarded_data(&run->buffers[LSE]);
     args->max_logits = guarded_data(&run->buffers[MAX_LOGITS]);
+    args->sm_limit = run->sm_limit;
 }
 
 /* The workspace is poisoned too: a kernel may not count on what stands in it. */
@@ -209,8 +211,10 @@ static int prepare(struct run_session *session, const struct smla_case *loaded, 
 int run_cuda(struct run_session *session, const struct smla_case *loaded, const char *target, int64_t repeat,
              struct run_result *result, char why[RUN_WHY])
 {
-    struct run run = {
-        .device = session->device, .loaded = loaded, .checked = (session->kernel_flags & SMLA_KERNEL_CHECKED) != 0};
+    struct run run = {.device = session->device,
+                      .loaded = loaded,
+                      .sm_limit = session->sm_limit,
+                      .checked = (session->kernel_flags & SMLA_KERNEL_CHECKED) != 0};
     *result = (struct run_result){0};
     int code = prepare(session, loaded, target, result, &run.kernel, why);
     if (code == CLI_FINE)

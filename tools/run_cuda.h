@@ -13,6 +13,7 @@ struct run_session {
     struct device *device;
     smla_context *context;
     uint32_t kernel_flags; /* SMLA_KERNEL_*, of the kernels that are run; set by the caller after opening */
+    int32_t sm_limit;      /* of smla_prefill_args; likewise */
 };
 
 /* What a call gave, as it lay in device memory. */

@@ -8,6 +8,7 @@
 static const char help[] =
     "usage: smla-bench [startup] [--device auto|cuda|cpu] [options]\n"
     "       smla-bench prefill [--h-q N ... | --shapes FILE] [--rival LIB]... [options]\n"
+    "       smla-bench table [--variants] RESULT...\n"
     "\n"
     "startup: cold compile through NVRTC, disk hit to ready, and the host cost of one\n"
     "smla_prefill call with the device idle; each as median, least and most of N runs.\n"
@@ -18,6 +19,8 @@ static const char help[] =
     "reaches when it does nothing but multiply, gather, or both (sm_90; needs NVRTC).\n"
     "Consecutive launches use other queries, lists and outputs, of more than twice the L2 cache\n"
     "together where a replay has as many launches; the keys are one pool of s_kv rows.\n"
+    "\n"
+    "table: results of prefill, files that --json printed, as tables of Markdown.\n"
     "\n"
     "  --device DEVICE         auto (what there is), cuda (a driver must be there), cpu (no driver)\n"
     "  --sm TARGET             target to compile for (the device's own, else 90)\n"
@@ -37,6 +40,7 @@ static const char help[] =
     "  --lengths LOW:HIGH      topk_length of each row uniform in it (none)\n"
     "  --sink                  with attn_sink\n"
     "  --persistent            the kernel whose blocks compute one query after the other\n"
+    "  --sm-limit N            it takes at most N multiprocessors (0: all)\n"
     "  --indices KIND          uniform; drift: one entry in 20 changes from a query to the next;\n"
     "                          window: the last 128 positions, the others random before them; or\n"
     "                          a file: safetensors with 'indices', or plain int32, [s_q, topk]\n"
@@ -48,6 +52,12 @@ static const char help[] =
     "  --launches N            launches in a replay (as many as take 10 ms, from 4 to 512)\n"
     "  --no-ceilings           do not measure what the device reaches\n"
     "  --ceiling-turns N       turns of those kernels' loops (as many as take some ms on an H200)\n"
+    "  --list-shapes           print the shapes as --shapes reads them, one a line; measure nothing\n"
+    "\n"
+    "Of table alone:\n"
+    "  --variants              a line for each shape, from all the files: what the kernel that the\n"
+    "                          plan chooses takes beside those that were asked for, and whether\n"
+    "                          it was the fastest\n"
     "\n"
     "Exit: 0 something ran and nothing failed, 2 usage, 3 nothing could run here, 4 device fault.\n";
 
@@ -65,12 +75,15 @@ enum {
     OPTION_LENGTHS,
     OPTION_SINK,
     OPTION_PERSISTENT,
+    OPTION_SM_LIMIT,
     OPTION_INDICES,
     OPTION_SHAPES,
     OPTION_RIVAL,
     OPTION_LAUNCHES,
     OPTION_NO_CEILINGS,
-    OPTION_CEILING_TURNS
+    OPTION_CEILING_TURNS,
+    OPTION_LIST_SHAPES,
+    OPTION_VARIANTS /* table's */
 };
 
 static const struct option long_options[] = {
@@ -91,12 +104,15 @@ static const struct option long_options[] = {
     {"lengths", required_argument, NULL, OPTION_LENGTHS},
     {"sink", no_argument, NULL, OPTION_SINK},
     {"persistent", no_argument, NULL, OPTION_PERSISTENT},
+    {"sm-limit", required_argument, NULL, OPTION_SM_LIMIT},
     {"indices", required_argument, NULL, OPTION_INDICES},
     {"shapes", required_argument, NULL, OPTION_SHAPES},
     {"rival", required_argument, NULL, OPTION_RIVAL},
     {"launches", required_argument, NULL, OPTION_LAUNCHES},
     {"no-ceilings", no_argument, NULL, OPTION_NO_CEILINGS},
     {"ceiling-turns", required_argument, NULL, OPTION_CEILING_TURNS},
+    {"list-shapes", no_argument, NULL, OPTION_LIST_SHAPES},
+    {"variants", no_argument, NULL, OPTION_VARIANTS},
     {NULL, 0, NULL, 0},
 };
 
@@ -104,6 +120,7 @@ static const struct option long_options[] = {
 struct command {
     struct bench_options options;
     const char *of_prefill; /* an option of prefill alone; NULL: none was given */
+    bool variants;
 };
 
 static const char *option_name(int option)
@@ -165,6 +182,9 @@ static int take_prefill_option(struct command *command, int option)
         return CLI_FINE;
     case OPTION_CEILING_TURNS:
         return set_number(option, &options->ceiling_turns);
+    case OPTION_LIST_SHAPES:
+        options->list_shapes = true;
+        return CLI_FINE;
     default:
         return set_shape(options, option);
     }
@@ -188,6 +208,9 @@ static int take_option(struct command *command, int option)
     case CLI_OPTION_JSON:
         options->json = true;
         return CLI_FINE;
+    case OPTION_VARIANTS:
+        command->variants = true;
+        return CLI_FINE;
     case CLI_OPTION_H_Q:
     case CLI_OPTION_D_QK:
         code = set_shape(options, option);
@@ -203,17 +226,35 @@ static int take_option(struct command *command, int option)
 static int run(struct command *command, const char *name)
 {
     struct bench_options *options = &command->options;
+    if (command->variants)
+        return cli_usage("--variants is an option of table");
     if (strcmp(name, "prefill") == 0) {
         if (options->has_shape && options->shapes_path != NULL)
             return cli_usage("--shapes and a shape's options exclude each other");
         return bench_prefill(options);
     }
     if (strcmp(name, "startup") != 0)
-        return cli_usage("benchmark '%s' is unknown: startup and prefill are there", name);
+        return cli_usage("benchmark '%s' is unknown: startup, prefill and table are there", name);
     if (command->of_prefill != NULL)
         return cli_usage("--%s is an option of prefill", command->of_prefill);
     options->runs = options->runs == 0 ? STARTUP_RUNS : options->runs;
     return bench_startup(options);
+}
+
+static int run_table(const struct command *command, char **paths, int count)
+{
+    if (command->of_prefill != NULL)
+        return cli_usage("--%s is an option of prefill", command->of_prefill);
+    return count == 0 ? cli_usage("table needs results: files that smla-bench prefill --json printed")
+                      : bench_markdown(paths, (size_t)count, command->variants);
+}
+
+/* The command line as one text, before getopt sorts it. */
+static void keep_command(int argc, char **argv, char text[BENCH_WHY])
+{
+    int used = snprintf(text, BENCH_WHY, "smla-bench");
+    for (int i = 1; i < argc && used < BENCH_WHY; i++)
+        used += snprintf(text + used, (size_t)(BENCH_WHY - used), " %s", argv[i]);
 }
 
 int bench_open_device(const struct bench_options *options, struct device **device, char why[DEVICE_WHY])
@@ -231,6 +272,7 @@ int main(int argc, char **argv)
 {
     struct command command = {.options = {.shape = bench_default_shape}};
     int option;
+    keep_command(argc, argv, command.options.command);
     cli_start("smla-bench", argc, argv);
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         if (option == CLI_OPTION_HELP)
@@ -241,6 +283,8 @@ int main(int argc, char **argv)
         if (code != CLI_FINE)
             return code;
     }
+    if (optind < argc && strcmp(argv[optind], "table") == 0)
+        return run_table(&command, argv + optind + 1, argc - optind - 1);
     if (argc - optind > 1)
         return cli_usage("'%s' is one argument too many", argv[optind + 1]);
     return run(&command, optind < argc ? argv[optind] : "startup");

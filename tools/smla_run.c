@@ -29,6 +29,7 @@ static const char help[] =
     "  --checked               run a checked kernel: exit 1 at the first bad index or length, or\n"
     "                          a tensor that leaves its allocation\n"
     "  --persistent            run the kernel whose blocks compute one query after the other\n"
+    "  --sm-limit N            of it: take at most N multiprocessors (0: all)\n"
     "  --out FILE              write O, lse and max_logits as safetensors\n"
     "  --repeat N              run N times and compare the bits (1)\n"
     "  --driver PATH           the libcuda to use (SMLA_DRIVER, else libcuda.so.1; on emu the one\n"
@@ -58,6 +59,7 @@ struct options {
     bool check;
     bool checked;
     bool persistent;
+    int64_t sm_limit;
     bool json;
 };
 
@@ -192,6 +194,7 @@ static void open_device(struct opened *opened, const struct options *options)
             memcpy(opened->why, why, RUN_WHY);
     }
     opened->tried = true;
+    opened->session.sm_limit = (int32_t)options->sm_limit;
     opened->session.kernel_flags =
         (options->checked ? SMLA_KERNEL_CHECKED : 0u) | (options->persistent ? SMLA_KERNEL_PERSISTENT : 0u);
 }
@@ -486,6 +489,7 @@ enum {
     OPTION_CHECK,
     OPTION_CHECKED,
     OPTION_PERSISTENT,
+    OPTION_SM_LIMIT,
     OPTION_OUT,
     OPTION_REPEAT,
     OPTION_SCHEDULE,
@@ -500,6 +504,7 @@ static const struct option long_options[] = {
     {"check", no_argument, NULL, OPTION_CHECK},
     {"checked", no_argument, NULL, OPTION_CHECKED},
     {"persistent", no_argument, NULL, OPTION_PERSISTENT},
+    {"sm-limit", required_argument, NULL, OPTION_SM_LIMIT},
     {"out", required_argument, NULL, OPTION_OUT},
     {"repeat", required_argument, NULL, OPTION_REPEAT},
     {"driver", required_argument, NULL, CLI_OPTION_DRIVER},
@@ -556,6 +561,10 @@ static int take_option(struct options *options, int option)
     case OPTION_PERSISTENT:
         options->persistent = true;
         return CLI_FINE;
+    case OPTION_SM_LIMIT:
+        if (cli_int(optarg, 0, INT32_MAX, &options->sm_limit))
+            return CLI_FINE;
+        return cli_usage("--sm-limit '%s' is no number of multiprocessors from 0", optarg);
     case OPTION_OUT:
         options->out = optarg;
         return CLI_FINE;

@@ -222,6 +222,9 @@ typedef struct smla_support {
     char variant[64];           /* name of variant 0 */
     char kernel_id[72];         /* hex digest of what is wanted: names cache entries and smla-gen's files */
     char reason[512];           /* when not supported: what was asked, what the limit is, what would work */
+    uint32_t blocks_per_sm;     /* persistent: a call launches at most so many blocks of threads a multiprocessor, and
+                                   keeps smla_prefill_args.sm_limit. 0: a block for each query, and sm_limit is not
+                                   kept */
 } smla_support;
 
 /* Tells whether a description can be served, and how.
@@ -252,6 +255,31 @@ SMLA_API smla_status smla_prepare(smla_context *context, const smla_kernel_desc 
 /* Destroys a kernel. Its code stays loaded until the context is destroyed. Launched work is not affected.
  * NULL is allowed. Since 0.1. */
 SMLA_API void smla_kernel_destroy(smla_kernel *kernel);
+
+/* ---- Beside other kernels ------------------------------------------------------------------------------------ */
+
+/* How a call's launch stands to the others of its stream; of smla_prefill and smla_combine. */
+enum {
+    /* Programmatic dependent launch: the kernel may start while the kernel before it in the stream is ending (when all
+     * of its blocks have executed griddepcontrol.launch_dependents, which CUDA C++ calls
+     * cudaTriggerProgrammaticLaunchCompletion, or have ended). It prepares itself, and then waits until that kernel has
+     * ended and its memory is seen, before it reads or writes anything that a pointer of the call leads to: results are
+     * what they are without the flag. The wait is for that one kernel: if it was launched in the same way, it must have
+     * waited for its own predecessor (griddepcontrol.wait, cudaGridDependencySynchronize), or that one may still run.
+     * Kernels of smla always do. Where something else than a kernel stands before it in the stream, the flag changes
+     * nothing. */
+    SMLA_LAUNCH_AFTER_PREVIOUS = 1u << 0
+};
+
+/* The other side asks for no flag: every kernel of smla executes griddepcontrol.launch_dependents when it begins its
+ * last work, so that a kernel which the caller launches behind it with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_
+ * SERIALIZATION may start while it ends. That kernel must execute griddepcontrol.wait before it touches what the call
+ * reads or writes.
+ *
+ * In a capturing stream SMLA_LAUNCH_AFTER_PREVIOUS makes the edge from the kernel node before a programmatic one
+ * (CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC), which the replayed graph keeps; every driver that smla runs on (12.4) can.
+ * What asks for the edges of such a graph without their data (cuGraphGetEdges before its _v2) gets
+ * CUDA_ERROR_LOSSY_QUERY. */
 
 /* ---- Prefill ----------------------------------------------------------------------------------------------- */
 
@@ -312,6 +340,13 @@ typedef struct smla_prefill_args {
     int64_t extra_indices_stride_token;
     const int32_t *extra_topk_length;
     int64_t extra_topk_length_stride;
+    /* Multiprocessors that the kernel may take, so that others (communication, say) run beside it: a persistent kernel
+     * launches at most sm_limit * smla_support.blocks_per_sm blocks of threads, 0: as many as the device has place for.
+     * A wish that persistent kernels alone keep: others have a block a query, and take what the device gives them. More
+     * than the device has is as 0. Time depends on it, bits do not. */
+    int32_t sm_limit;      /* >= 0 */
+    uint32_t launch_flags; /* SMLA_LAUNCH_*. A checked kernel waits for the stream in any case, and is launched
+                              without */
 } smla_prefill_args;
 
 /* Tells how many bytes of device memory a call of up to these sizes needs as `workspace`: a few for a checked kernel, 0
@@ -353,10 +388,11 @@ SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int6
  * another stream changes meanwhile are not protected; where an entry was bad and is good when read again, the refusal
  * says so.
  *
- * Returns SMLA_OK when the work was enqueued; INVALID_ARGUMENT (NULL or misaligned pointers, negative sizes, strides
- * that are misaligned or overflow, sm_scale not finite; of a checked kernel: what it found, a workspace that is
- * missing, too small or misaligned, a capturing stream; nothing was launched); DRIVER (the launch failed; of a checked
- * kernel: any other of its driver calls, and so the failure of work enqueued before). Since 0.1. */
+ * Returns SMLA_OK when the work was enqueued; INVALID_ARGUMENT (NULL or misaligned pointers, negative sizes or
+ * sm_limit, strides that are misaligned or overflow, sm_scale not finite, unknown flags; of a checked kernel: what it
+ * found, a workspace that is missing, too small or misaligned, a capturing stream; nothing was launched); DRIVER (the
+ * launch failed; of a checked kernel: any other of its driver calls, and so the failure of work enqueued before). Since
+ * 0.1. */
 SMLA_API smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream);
 
 /* ---- Combine ----------------------------------------------------------------------------------------------- */
@@ -391,6 +427,8 @@ typedef struct smla_combine_args {
     float *lse;                       /* [s_q, h_q] of all parts together, by lse_flags. NULL: not wanted */
     int64_t lse_stride_token;         /* 0: lse_stride_head * h_q */
     int64_t lse_stride_head;          /* 0: 1 */
+    uint32_t launch_flags;            /* SMLA_LAUNCH_* */
+    uint32_t reserved_2;
 } smla_combine_args;
 
 /* Merges what sparse attention gave for `parts` disjoint shards of the keys into what it gives for all of them:

@@ -25,13 +25,14 @@ struct fault_case {
     const char *message; /* part of it; NULL: whatever */
     uint32_t checks;     /* 0: all; the twin runs with all */
     uint32_t max_registers;
+    bool dependent; /* launched so that it may start before the launch ahead of it has ended */
 };
 
 struct fault_list {
     const struct fault_case *cases;
     size_t count;
 };
-extern const struct fault_list fault_races, fault_global, fault_waits, fault_barriers, fault_warps;
+extern const struct fault_list fault_races, fault_global, fault_waits, fault_barriers, fault_warps, fault_grid;
 
 #define FAULT_LIST(name, array) const struct fault_list name = {array, sizeof(array) / sizeof((array)[0])}
 

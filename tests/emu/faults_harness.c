@@ -82,7 +82,8 @@ struct fault_run fault_execute(const struct fault_case *fault, const char *text,
                                 .grid = {at_least_one(fault->blocks), 1, 1},
                                 .block = {fault->threads ? fault->threads : 64, 1, 1},
                                 .cluster = {at_least_one(fault->cluster), 1, 1},
-                                .sm_count = 132};
+                                .sm_count = 132,
+                                .dependent = fault->dependent};
     run.result = emu_run(&launch, options, run.memory, run.report);
     run.executed = launch.instr_executed;
     return run;

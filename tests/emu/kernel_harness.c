@@ -287,7 +287,8 @@ enum emu_result harness_run(const struct harness *harness, const struct harness_
                                 .block = {(uint32_t)harness->threads, 1, 1},
                                 .cluster = {(uint32_t)harness->cluster_blocks, 1, 1},
                                 .shared_bytes = (uint32_t)harness->shared_bytes,
-                                .sm_count = SM_COUNT};
+                                .sm_count = SM_COUNT,
+                                .dependent = true}; /* the strictest: nothing before griddepcontrol.wait */
     const enum emu_result result = emu_run(&launch, options, memory, report);
     *wrong = !is_right(harness, call, &params);
     emu_memory_destroy(memory);

@@ -27,6 +27,12 @@ if(TARGET gpu-prefill)
     set_tests_properties(${name} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "${emulated};SMLA_EMU_SM_COUNT=${CMAKE_MATCH_1};SMLA_EMU_SCHEDULE=${CMAKE_MATCH_2};SMLA_EMU_SEED=1")
   endforeach()
+  # Of more multiprocessors than a persistent kernel may take.
+  foreach(schedule eager lazy random)
+    add_test(NAME emu.gpu_neighbours_${schedule} COMMAND gpu-neighbours)
+    set_tests_properties(emu.gpu_neighbours_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+      "${emulated};SMLA_EMU_SM_COUNT=12;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
+  endforeach()
   # Fewer random calls in each of the schedules that are left.
   foreach(schedule lazy starve pct)
     add_test(NAME emu.gpu_property_${schedule} COMMAND gpu-property --tiny --cases 20 --seed 3)

@@ -422,6 +422,25 @@ static void test_reading_what_was_never_written(void **state)
     check_sticky(load(ptx_small, "bump"), 1, (void *[]){&memory}, DRV_CUDA_ERROR_LAUNCH_FAILED);
 }
 
+/* bump does not wait for the launch ahead of it: fine, unless it was launched so that it may start before that ends. */
+static void test_an_early_access(void **state)
+{
+    struct cu_launch_attribute early = {.id = DRV_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    uint64_t word = new_word(0);
+    const struct cu_launch_config config = {
+        .grid = {1, 1, 1}, .block = {1, 1, 1}, .attributes = &early, .attribute_count = 1};
+    const cu_function bump = load(ptx_small, "bump");
+    char message[256] = "";
+    (void)state;
+    ok(cuLaunchKernelEx(&config, bump, (void *[]){&word}, NULL));
+    ok(cuCtxSynchronize());
+    early.value.number = 1;
+    ok(cuLaunchKernelEx(&config, bump, (void *[]){&word}, NULL));
+    gives(ERROR_LAUNCH_FAILED, cuCtxSynchronize());
+    assert_true(smla_emu_message(message, sizeof message) > 0);
+    assert_non_null(strstr(message, "before griddepcontrol.wait"));
+}
+
 /* Another context lives on. */
 static void test_a_fault_stays_in_its_context(void **state)
 {
@@ -455,6 +474,7 @@ int main(void)
         in_context(test_a_race),
         in_context(test_a_trap),
         in_context(test_reading_what_was_never_written),
+        in_context(test_an_early_access),
         in_context(test_a_fault_stays_in_its_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,33 @@ static void test_capture_and_replay(void **state)
     gives(ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
 }
 
+/* A captured launch keeps its attribute, with other parameters too. */
+static void test_a_dependent_launch_is_replayed(void **state)
+{
+    struct cu_launch_attribute early = {.id = DRV_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                        .value.number = 1};
+    struct cu_launch_config config = {
+        .grid = {1, 1, 1}, .block = {1, 1, 1}, .attributes = &early, .attribute_count = 1};
+    cu_function bump;
+    cu_graph graph = NULL;
+    cu_graph_exec exec = NULL;
+    cu_graph_node node = NULL;
+    struct cu_kernel_node_params wanted = {0};
+    size_t count = 1;
+    (void)state;
+    config.stream = begin(DRV_CU_STREAM_CAPTURE_MODE_GLOBAL, &bump);
+    ok(cuLaunchKernelEx(&config, bump, params, NULL));
+    ok(cuStreamEndCapture(config.stream, &graph));
+    ok(cuGraphGetNodes(graph, &node, &count));
+    ok(cuGraphKernelNodeGetParams_v2(node, &wanted));
+    wanted.params = params; /* the node's own go when they are replaced */
+    ok(cuGraphKernelNodeSetParams_v2(node, &wanted));
+    ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    ok(cuGraphExecKernelNodeSetParams_v2(exec, node, &wanted));
+    ok(cuGraphLaunch(exec, config.stream));
+    gives(ERROR_LAUNCH_FAILED, cuStreamSynchronize(config.stream)); /* bump waits for nothing */
+}
+
 static void test_a_graph_outlives_the_library(void **state)
 {
     cu_library library = NULL;
@@ -418,6 +445,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_context(test_capture_and_replay),
+        in_context(test_a_dependent_launch_is_replayed),
         in_context(test_a_graph_outlives_the_library),
         in_context(test_calls_that_end_a_capture),
         in_context(test_calls_that_a_capture_allows),

@@ -142,12 +142,13 @@ LIST_TEST(global)
 LIST_TEST(waits)
 LIST_TEST(barriers)
 LIST_TEST(warps)
+LIST_TEST(grid)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_races),    cmocka_unit_test(test_global), cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_barriers), cmocka_unit_test(test_warps),
+        cmocka_unit_test(test_barriers), cmocka_unit_test(test_warps),  cmocka_unit_test(test_grid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,9 +53,17 @@ static enum emu_action do_not_wait(struct emu_warp *warp, const struct emu_instr
 
 static emu_exec_fn mutation_of(const struct emu_instr *instr)
 {
-    static const char *const deleted[] = {"bar.",          "barrier.",         "wgmma.wait", "wgmma.fence",
-                                          "fence.",        "cp.async.wait",    "membar.",    "mbarrier.arrive",
-                                          "mbarrier.init", "cp.async.mbarrier"};
+    static const char *const deleted[] = {"bar.",
+                                          "barrier.",
+                                          "wgmma.wait",
+                                          "wgmma.fence",
+                                          "fence.",
+                                          "cp.async.wait",
+                                          "membar.",
+                                          "mbarrier.arrive",
+                                          "mbarrier.init",
+                                          "cp.async.mbarrier",
+                                          "griddepcontrol.wait"};
     if (strncmp(instr->text, "mbarrier.try_wait", 17) == 0 || strncmp(instr->text, "mbarrier.test_wait", 18) == 0)
         return do_not_wait;
     for (size_t i = 0; i < sizeof(deleted) / sizeof(deleted[0]); i++)

@@ -317,7 +317,7 @@ static int32_t cluster_of(const struct gen_plan *plan, int32_t sm_count, int64_t
     static const int32_t any[GEN_MAX_RULES] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
     struct gen_choice choices[GEN_MAX_RULES];
     gen_choices_make(plan, sm_count, any, choices);
-    const struct gen_choice *choice = gen_choose(choices, plan->rule_count, units, topk);
+    const struct gen_choice *choice = gen_choose(choices, plan->rule_count, units, topk, 0);
     if (!choice)
         return 0;
     assert_int_equal(choice->variant, plan->split_variant);
@@ -358,10 +358,12 @@ static void clusters_that_do_not_fit_are_not_taken(void **state)
     (void)state;
     make_bundle(SMLA_OP_PREFILL, "90", &bundle);
     gen_choices_make(&bundle.plan, 132, active, choices);
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640)->cluster_blocks, 4);
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 30, 640)->cluster_blocks, 4);
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 31, 640)->cluster_blocks, 2);
-    assert_null(gen_choose(choices, bundle.plan.rule_count, 61, 640));
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 0)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 30, 640, 0)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 31, 640, 0)->cluster_blocks, 2);
+    assert_null(gen_choose(choices, bundle.plan.rule_count, 61, 640, 0));
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 3)->cluster_blocks, 2); /* a call's own limit */
+    assert_null(gen_choose(choices, bundle.plan.rule_count, 2, 640, 3));
     gen_bundle_free(&bundle);
 }
 

@@ -125,6 +125,12 @@ def test_a_nan_reaches_its_row_alone() -> None:
     assert np.isnan(logs[1, 3]) and np.isnan(logs).sum() == 1
 
 
+def test_a_dependent_launch_gives_the_same_bits() -> None:
+    out, lse = make_parts(3, seed=9)
+    for a, b in zip(smla.combine(out, lse), smla.combine(out, lse, after_previous=True)):
+        assert np.array_equal(a, b)
+
+
 def test_nothing_to_do() -> None:
     out, lse = smla.combine(np.zeros((2, 0, HEADS, 512), np.float32), np.zeros((2, 0, HEADS), np.float32))
     assert out.shape == (0, HEADS, 512) and lse.shape == (0, HEADS)

@@ -124,6 +124,7 @@ PLAIN = {
         attn_sink=Tensor((1,), F32),
         out=Tensor((1, 1, 512), BF16, (0, 7, 1)),
     ),
+    "beside other kernels": dict(persistent=True, sm_limit=7, after_previous=True),
     "words for lse": dict(lse_base_2=True, lse_with_sink=True, lse_empty_negative=True, batch_invariant=True),
 }
 

@@ -48,6 +48,21 @@ def test_bits_are_the_same_twice_and_at_another_address(device: int) -> None:
         assert np.array_equal(a, b)
 
 
+def test_bits_do_not_depend_on_what_runs_beside(device: int) -> None:
+    problem = problems.make(s_q=5, s_kv=300, topk=192, sinks=True, lengths=True)
+    plain, persistent = call(problem), call(problem, persistent=True)
+    reference.check(persistent, expected_of(problem))
+    for a, b in zip(plain, call(problem, after_previous=True, sm_limit=1)):  # not persistent: the limit is not kept
+        assert np.array_equal(a, b)
+    for limit in (1, 3, 1000):
+        for a, b in zip(persistent, call(problem, persistent=True, after_previous=True, sm_limit=limit)):
+            assert np.array_equal(a, b)
+    assert smla.query_support(64, 512, persistent=True, target="90").blocks_per_sm == 1
+    assert smla.query_support(64, 512, target="90").blocks_per_sm == 0
+    with pytest.raises(smla.InvalidArgumentError, match="sm_limit -1"):
+        call(problem, sm_limit=-1)
+
+
 def test_new_contents_at_the_same_address_count(device: int) -> None:
     problem = problems.make(s_q=2, s_kv=64, topk=64, seed=1)
     call(problem)

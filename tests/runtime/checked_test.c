@@ -123,8 +123,10 @@ static void makes_exactly_these_calls(void **state)
     struct call *call = *state;
     const struct smla_prefill_params *params = (const void *)call->world.driver->params;
 
+    call->args.launch_flags = SMLA_LAUNCH_AFTER_PREVIOUS; /* nothing is left to wait for: no attribute */
     must_prefill(call, call->kernel);
     assert_memory_equal(call->world.driver->log(), expected_calls, sizeof expected_calls - 1);
+    assert_null(strstr(call->world.driver->log(), "(6: 1"));
     assert_non_null(strstr(call->world.driver->log(), "function 321, extra none, ctx c1)\n"));
     assert_int_equal(call->world.driver->calls(NULL), 14);
     assert_ptr_equal(params->out, DEVICE(void, 0x60000)); /* the kernel's parameter, not the check's */

@@ -103,6 +103,15 @@ static void launches_exactly_this(void **state)
     assert_memory_equal(call->world.driver->params, &params, sizeof params);
 }
 
+static void launches_after_previous(void **state)
+{
+    struct call *call = *state;
+
+    call->args.launch_flags = SMLA_LAUNCH_AFTER_PREVIOUS;
+    must_combine(call, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "attrs 1 (6: 1),"));
+}
+
 /* Four entry points of one library; the types of the call say which. Nothing is compiled or loaded. */
 static void types_select_the_variant(void **state)
 {
@@ -261,6 +270,8 @@ static const struct bad bad_arguments[] = {
     BAD(partial_dtype, 2, "partial_dtype 2: SMLA_DTYPE_* are 0 (bf16) and 1 (float32)"),
     BAD(out_dtype, 9, "out_dtype 9"),
     BAD(reserved, 1, "smla_combine_args.reserved is 1"),
+    BAD(reserved_2, 5, "smla_combine_args.reserved_2 is 5"),
+    BAD(launch_flags, 2, "launch_flags 0x2: SMLA_LAUNCH_AFTER_PREVIOUS (0x1) is all there is"),
     BAD(partial_out, 0, "partial_out is NULL: a device pointer to 5 parts of [7, 64, 512]"),
     BAD(partial_lse, 0, "partial_lse is NULL: a device pointer to 5 parts of [7, 64, 1]"),
     BAD(out, 0, "out is NULL"),
@@ -420,6 +431,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(launches_exactly_this),
+        TEST(launches_after_previous),
         TEST(types_select_the_variant),
         TEST(passes_given_strides),
         TEST(optional_tensors_may_be_null),

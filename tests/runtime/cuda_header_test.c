@@ -26,16 +26,14 @@ CHECK_FIELD(hStream)
 CHECK_FIELD(attrs)
 CHECK_FIELD(numAttrs)
 _Static_assert(sizeof(CUlaunchConfig) == sizeof(struct rt_cu_launch_config), "launch config");
-#define CHECK_ATTRIBUTE(field)                                                                                         \
-    _Static_assert(offsetof(CUlaunchAttribute, field) == offsetof(struct rt_cu_launch_attribute, field), #field);      \
-    _Static_assert(sizeof((CUlaunchAttribute *)0)->field == sizeof((struct rt_cu_launch_attribute *)0)->field, #field);
-CHECK_ATTRIBUTE(id)
-CHECK_ATTRIBUTE(value)
-CHECK_ATTRIBUTE(value.clusterDim)
-CHECK_ATTRIBUTE(value.clusterDim.x)
-CHECK_ATTRIBUTE(value.clusterDim.y)
-CHECK_ATTRIBUTE(value.clusterDim.z)
 _Static_assert(sizeof(CUlaunchAttribute) == sizeof(struct rt_cu_launch_attribute), "launch attribute");
+_Static_assert(offsetof(CUlaunchAttribute, id) == offsetof(struct rt_cu_launch_attribute, id), "launch attribute");
+_Static_assert(offsetof(CUlaunchAttribute, value) == offsetof(struct rt_cu_launch_attribute, value), "and its value");
+_Static_assert(sizeof(CUlaunchAttributeValue) == sizeof(((struct rt_cu_launch_attribute *)0)->value), "and its value");
+_Static_assert(offsetof(CUlaunchAttributeValue, programmaticStreamSerializationAllowed) == 0, "and its member");
+_Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.x) == 0, "and its member");
+_Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.y) == 4, "and its member");
+_Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.z) == 8, "and its member");
 _Static_assert(sizeof(CUresult) == sizeof(rt_cu_result), "result");
 _Static_assert(sizeof(CUdevice) == sizeof(rt_cu_device), "device");
 _Static_assert(sizeof(nvrtcResult) == sizeof(rt_nvrtc_result), "result");

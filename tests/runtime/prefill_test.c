@@ -313,16 +313,16 @@ static void few_queries_launch_in_clusters(void **state)
         int64_t s_q, topk, page_tokens;
         const char *launch;
     } rows[] = {
-        {1, 640, 0, "(grid 8 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
-        {16, 640, 0, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
-        {16, 640, 64, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
-        {17, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
-        {34, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
-        {66, 640, 0, "(grid 132 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {1, 640, 0, "(grid 8 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {16, 640, 0, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {16, 640, 64, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {17, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 4), function 321,"},
+        {34, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
+        {66, 640, 0, "(grid 132 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
         {67, 640, 0, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
         {67, 640, 64, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 311,"},
-        {1, 448, 0, "(grid 4 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
-        {1, 65, 0, "(grid 2 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 given, function 321,"},
+        {1, 448, 0, "(grid 4 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 4), function 321,"},
+        {1, 65, 0, "(grid 2 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
         {1, 64, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
         {1, 0, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
     };
@@ -337,6 +337,66 @@ static void few_queries_launch_in_clusters(void **state)
         if (strstr(call->world.driver->log(), rows[i].launch) == NULL)
             fail_msg("s_q %d, topk %d: %s", (int)rows[i].s_q, (int)rows[i].topk, call->world.driver->log());
     }
+}
+
+static void must_launch_blocks(const struct call *call, smla_kernel *kernel, unsigned blocks)
+{
+    char expected[64];
+
+    call->world.driver->clear_log();
+    must_prefill(call, kernel, NULL);
+    snprintf(expected, sizeof expected, "cuLaunchKernelEx(grid %u 1 1,", blocks);
+    if (strstr(call->world.driver->log(), expected) == NULL)
+        fail_msg("%u blocks: %s", blocks, call->world.driver->log());
+}
+
+/* A cap on a persistent kernel's blocks; to others it is nothing. smla_query_support tells which is which. */
+static void keeps_sm_limit(void **state)
+{
+    static const struct {
+        int32_t limit;
+        unsigned blocks;
+    } caps[] = {{0, 132}, {1, 1}, {7, 7}, {131, 131}, {132, 132}, {133, 132}, {INT32_MAX, 132}};
+    struct call *call = *state;
+    smla_kernel_desc desc = prefill_desc();
+    smla_support support = {.struct_size = sizeof support};
+
+    assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
+    assert_int_equal(support.blocks_per_sm, 0);
+    call->args.s_q = 1000;
+    call->args.sm_limit = 7;
+    must_launch_blocks(call, call->kernel, 1000);
+    desc.flags = SMLA_KERNEL_PERSISTENT;
+    assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
+    assert_int_equal(support.blocks_per_sm, 1);
+    call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
+    smla_kernel *kernel = must_prepare(call->world.context, &desc);
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
+        call->args.sm_limit = caps[i].limit;
+        must_launch_blocks(call, kernel, caps[i].blocks);
+    }
+    call->args.s_q = 3; /* fewer queries than it may take */
+    call->args.sm_limit = 7;
+    must_launch_blocks(call, kernel, 3);
+    smla_kernel_destroy(kernel);
+}
+
+/* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION (6), in the caller's context and in another. */
+static void launches_after_previous(void **state)
+{
+    struct call *call = *state;
+
+    call->args.launch_flags = SMLA_LAUNCH_AFTER_PREVIOUS;
+    must_prefill(call, call->kernel, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "attrs 1 (6: 1),"));
+    call->world.driver->set_current(NULL);
+    call->world.driver->clear_log();
+    must_prefill(call, call->reference, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "attrs 1 (6: 1),"));
+    call->world.driver->clear_log();
+    call->args.launch_flags = 0;
+    must_prefill(call, call->kernel, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "attrs 0,"));
 }
 
 static void another_current_context(void **state)
@@ -500,6 +560,9 @@ static const struct bad bad_arguments[] = {
     BAD_I(out_stride_token, 512, "out overlaps itself"),
     BAD_I(lse_stride_token, 63, "lse overlaps itself"),
     BAD_I(max_logits_stride_token, 1, "max_logits overlaps itself"),
+    BAD_U(sm_limit, (uint32_t)-3,
+          "sm_limit -3: the multiprocessors that a persistent kernel may take, at least 1, or 0 for all"),
+    BAD_U(launch_flags, 6, "launch_flags 0x6: SMLA_LAUNCH_AFTER_PREVIOUS (0x1) is all there is"),
 };
 
 /* The same of a kernel of two caches, the first placed by page. */
@@ -610,6 +673,10 @@ static void older_arguments(void **state)
     assert_int_equal(smla_prefill(call->kernel, old, NULL), SMLA_OK);
     assert_ptr_equal(params->max_logits, DEVICE(float, 0x80004));
     free(old);
+    call->args.sm_limit = -1; /* beyond what it has */
+    old = older_struct(&call->args, offsetof(smla_prefill_args, sm_limit));
+    assert_int_equal(smla_prefill(call->kernel, old, NULL), SMLA_OK);
+    free(old);
 }
 
 static void newer_arguments(void **state)
@@ -653,6 +720,8 @@ int main(void)
         TEST(reference_launch),
         TEST(persistent_launch),
         TEST(few_queries_launch_in_clusters),
+        TEST(keeps_sm_limit),
+        TEST(launches_after_previous),
         TEST(another_current_context),
         TEST(thread_without_context),
         TEST(every_call_may_fail),

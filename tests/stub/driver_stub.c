@@ -314,14 +314,29 @@ static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
     return 0;
 }
 
+/* " (id: value, …)" of a launch's attributes, or "". */
+static const char *attribute_text(const struct rt_cu_launch_config *config, char *text, size_t room)
+{
+    text[0] = '\0';
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        const size_t length = strlen(text);
+        snprintf(text + length, room - length, "%s%d: %d%s", i == 0 ? " (" : ", ", config->attrs[i].id,
+                 config->attrs[i].value.programmaticStreamSerializationAllowed, i + 1 == config->numAttrs ? ")" : "");
+    }
+    return text;
+}
+
 static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters,
                                   void **extra)
 {
+    char attributes[128];
+
     CALLED("cuLaunchKernelEx",
            "grid %u %u %u, block %u %u %u, shared %u, stream %x, attrs %u%s, function %x, extra %s, ctx %x",
            config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
            config->blockDimZ, config->sharedMemBytes, NUMBER(config->hStream), config->numAttrs,
-           config->attrs ? " given" : "", NUMBER(function), extra ? "given" : "none", NUMBER(get_current()));
+           attribute_text(config, attributes, sizeof attributes), NUMBER(function), extra ? "given" : "none",
+           NUMBER(get_current()));
     pthread_mutex_lock(&call_lock);
     memcpy(state.params, parameters[0], state.param_bytes);
     pthread_mutex_unlock(&call_lock);

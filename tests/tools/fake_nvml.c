@@ -1,4 +1,7 @@
-/* A libnvidia-ml.so.1 for tests of smla-bench: its one device, of any bus id, runs at 1755 MHz and 512.5 W. */
+/* A libnvidia-ml.so.1 for tests of smla-bench: its one device, of any bus id, runs at 1755 MHz and 512.5 W,
+ * in one piece, under driver 999.1. */
+
+#include <stdio.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -31,5 +34,16 @@ EXPORT int nvmlDeviceGetClockInfo(void *device, int type, unsigned int *mhz)
 EXPORT int nvmlDeviceGetPowerUsage(void *device, unsigned int *milliwatts)
 {
     *milliwatts = 512500;
+    return device == &the_device ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned int capacity)
+{
+    return snprintf(text, capacity, "999.1") < (int)capacity ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+EXPORT int nvmlDeviceGetMigMode(void *device, unsigned int *mode, unsigned int *pending)
+{
+    *mode = *pending = 0;
     return device == &the_device ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }

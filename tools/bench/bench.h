@@ -20,6 +20,7 @@ struct bench_options {
     const char *nvrtc;
     int64_t runs;
     bool json;
+    char command[BENCH_WHY];      /* itself; cut where it is longer */
     struct shapes_options shapes; /* startup's; --sm is prefill's too */
     /* The rest is prefill's. */
     struct bench_shape shape;
@@ -27,6 +28,7 @@ struct bench_options {
     const char *shapes_path;
     const char *rivals[BENCH_MAX_RIVALS];
     size_t rival_count;
+    bool list_shapes; /* and measure nothing */
     int64_t launches; /* in a replay; 0: chosen */
     bool no_ceilings;
     int64_t ceiling_turns; /* of a ceiling's loop; 0: as many as take a few milliseconds on an H200 */
@@ -35,6 +37,10 @@ struct bench_options {
 /* The benchmarks. Return exit codes. */
 int bench_startup(const struct bench_options *options);
 int bench_prefill(const struct bench_options *options);
+
+/* Prints results of bench_prefill, files of JSON, as tables of Markdown. variants: a line for each shape, with which of
+ * its kernels was fastest and whether the plan chose it; else one for each result. Returns an exit code. */
+int bench_markdown(char *const *paths, size_t count, bool variants);
 
 /* Opens the device that the options ask for. *device stays NULL, with a sentence in why[], where there is none and none
  * must be. Returns CLI_FINE, or another code after a sentence. */

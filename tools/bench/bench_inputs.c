@@ -159,6 +159,7 @@ static void set_arguments(const struct bench_shape *shape, const struct sizes *s
                           const void *sink, bool rivals, uint8_t *at, struct bench_copy *copy)
 {
     copy->args = (smla_prefill_args){.struct_size = sizeof copy->args,
+                                     .sm_limit = (int32_t)shape->sm_limit,
                                      .s_q = shape->s_q,
                                      .s_kv = shape->s_kv,
                                      .topk = shape->topk,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 }; /* nvml.h */
+enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1, NVML_MIG_ENABLED = 1 }; /* nvml.h */
 
 struct bench_nvml {
     void *library;
@@ -14,6 +14,9 @@ struct bench_nvml {
     int (*get_handle)(const char *bus_id, void **device);
     int (*get_clock)(void *device, int type, unsigned int *mhz);
     int (*get_power)(void *device, unsigned int *milliwatts);
+    /* The rest may be NULL. */
+    int (*get_driver)(char *text, unsigned int capacity);
+    int (*get_mig)(void *device, unsigned int *mode, unsigned int *pending);
 };
 
 /* dlsym gives an object pointer; POSIX guarantees that it holds a function's. */
@@ -32,6 +35,12 @@ static bool resolve_all(struct bench_nvml *nvml)
            resolve(nvml, "nvmlDeviceGetPowerUsage", &nvml->get_power);
 }
 
+static void resolve_more(struct bench_nvml *nvml)
+{
+    resolve(nvml, "nvmlSystemGetDriverVersion", &nvml->get_driver);
+    resolve(nvml, "nvmlDeviceGetMigMode", &nvml->get_mig);
+}
+
 struct bench_nvml *bench_nvml_open(struct device *device)
 {
     char bus_id[32] = "";
@@ -42,8 +51,10 @@ struct bench_nvml *bench_nvml_open(struct device *device)
     }
     nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (nvml->library != NULL && resolve_all(nvml) && nvml->init() == NVML_SUCCESS) {
-        if (nvml->get_handle(bus_id, &nvml->device) == NVML_SUCCESS)
+        if (nvml->get_handle(bus_id, &nvml->device) == NVML_SUCCESS) {
+            resolve_more(nvml);
             return nvml;
+        }
         nvml->shutdown();
     }
     if (nvml->library != NULL)
@@ -69,5 +80,19 @@ bool bench_nvml_read(const struct bench_nvml *nvml, double *mhz, double *watts)
         return false;
     *mhz = clock;
     *watts = power / 1e3;
+    return true;
+}
+
+bool bench_nvml_driver(const struct bench_nvml *nvml, char text[BENCH_NVML_TEXT])
+{
+    return nvml != NULL && nvml->get_driver != NULL && nvml->get_driver(text, BENCH_NVML_TEXT) == NVML_SUCCESS;
+}
+
+bool bench_nvml_mig(const struct bench_nvml *nvml, bool *on)
+{
+    unsigned int mode, pending;
+    if (nvml == NULL || nvml->get_mig == NULL || nvml->get_mig(nvml->device, &mode, &pending) != NVML_SUCCESS)
+        return false;
+    *on = mode == NVML_MIG_ENABLED;
     return true;
 }

@@ -213,6 +213,21 @@ static int choose_rows(struct prefill *bench)
     return CLI_FINE;
 }
 
+/* Prints the shapes as --shapes reads them, one a line. */
+static int list_shapes(const struct bench_report *report)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        json_t *shape = bench_shape_json(&report->rows[i].shape);
+        char *text = shape == NULL ? NULL : json_dumps(shape, 0);
+        json_decref(shape);
+        if (text == NULL)
+            return cli_fail(CLI_CHECK_FAILED, "out of memory");
+        printf("%s%s%s", i == 0 ? "[" : " ", text, i + 1 == report->row_count ? "]\n" : ",\n");
+        free(text);
+    }
+    return CLI_FINE;
+}
+
 static int open_all(struct prefill *bench)
 {
     const struct bench_options *options = bench->options;
@@ -238,12 +253,35 @@ static int open_all(struct prefill *bench)
     return bench_random_memory_make(bench->device, &bench->memory);
 }
 
+static void describe_card(struct prefill *bench, struct bench_card *card)
+{
+    bool mig = false;
+    size_t free_bytes;
+    const struct {
+        int attribute, *value;
+    } attributes[] = {{DEVICE_ATTRIBUTE_SM_COUNT, &card->multiprocessors},
+                      {DEVICE_ATTRIBUTE_L2_BYTES, &card->l2_bytes},
+                      {DEVICE_ATTRIBUTE_CLOCK_KHZ, &card->clock_khz},
+                      {DEVICE_ATTRIBUTE_MEMORY_CLOCK_KHZ, &card->memory_clock_khz},
+                      {DEVICE_ATTRIBUTE_MEMORY_BUS_BITS, &card->memory_bus_bits}};
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
+        if (!device_attribute(bench->device, attributes[i].attribute, attributes[i].value))
+            *attributes[i].value = 0;
+    if (!device_memory_info(bench->device, &free_bytes, &card->memory_bytes))
+        card->memory_bytes = 0;
+    if (!bench_nvml_driver(bench->nvml, card->driver))
+        card->driver[0] = 0;
+    card->mig = bench_nvml_mig(bench->nvml, &mig) ? mig : -1;
+}
+
 static void describe(struct prefill *bench)
 {
     double mhz, watts;
     const time_t now = time(NULL);
     struct tm parts;
+    bench->report.command = bench->options->command;
     bench->report.device = device_name(bench->device);
+    describe_card(bench, &bench->report.card);
     bench->report.runs = bench->options->runs == 0 ? DEFAULT_RUNS : bench->options->runs;
     bench->report.clocks_read = bench_nvml_read(bench->nvml, &mhz, &watts);
     bench->report.ceilings = &bench->ceilings;
@@ -285,7 +323,14 @@ static int measure_ceilings(struct prefill *bench)
 int bench_prefill(const struct bench_options *options)
 {
     struct prefill bench = {.options = options};
-    int code = open_all(&bench);
+    int code;
+    if (options->list_shapes) {
+        code = choose_rows(&bench);
+        code = code == CLI_FINE ? list_shapes(&bench.report) : code;
+        free(bench.report.rows);
+        return code;
+    }
+    code = open_all(&bench);
     if (code == CLI_FINE) {
         describe(&bench);
         code = run_rows(&bench);

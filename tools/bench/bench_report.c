@@ -157,10 +157,24 @@ static json_t *spread_json(const struct bench_spread *spread)
                      "p10", spread->p10, "p90", spread->p90, "count", (json_int_t)spread->count);
 }
 
+static json_t *integer_json(json_int_t value)
+{
+    return value > 0 ? json_integer(value) : json_null();
+}
+
 /* What is 0 was not measured; infinities are no JSON. */
 static json_t *number_json(double value)
 {
     return value > 0 && isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *card_json(const struct bench_card *card)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "multiprocessors", integer_json(card->multiprocessors),
+                     "l2_bytes", integer_json(card->l2_bytes), "memory_bytes",
+                     integer_json((json_int_t)card->memory_bytes), "clock_mhz", integer_json(card->clock_khz / 1000),
+                     "memory_mhz", integer_json(card->memory_clock_khz / 1000), "memory_bus_bits",
+                     integer_json(card->memory_bus_bits), "mig", card->mig < 0 ? json_null() : json_boolean(card->mig));
 }
 
 /* One ceiling: what it is, what it was on an H200, and at which clock it was measured. */
@@ -233,10 +247,13 @@ int bench_report_print_json(const struct bench_report *report)
     json_t *rows = json_array();
     for (size_t i = 0; i < report->row_count; i++)
         json_array_append_new(rows, row_json(report, &report->rows[i]));
-    json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:I, s:b, s:o, s:o}", "bench", "prefill", "version",
-                             smla_version(), "device", report->device, "target", report->target, "driver_version",
-                             report->driver_version, "date", report->date, "runs", (json_int_t)report->runs,
-                             "clocks_read", report->clocks_read, "ceilings", ceilings_json(report), "results", rows);
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:o, s:s, s:I, s:b, s:o, s:o}", "bench", "prefill", "version",
+                  smla_version(), "command", report->command, "device", report->device, "card",
+                  card_json(&report->card), "target", report->target, "driver_version", report->driver_version,
+                  "driver", report->card.driver[0] == 0 ? json_null() : json_string(report->card.driver), "date",
+                  report->date, "runs", (json_int_t)report->runs, "clocks_read", report->clocks_read, "ceilings",
+                  ceilings_json(report), "results", rows);
     const bool ok = root != NULL && json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
     putchar('\n');
     json_decref(root);

@@ -4,6 +4,7 @@
 
 #include "bench_ceilings.h"
 #include "bench_measure.h"
+#include "bench_nvml.h"
 
 /* One shape. */
 struct bench_row {
@@ -20,8 +21,18 @@ struct bench_row {
     struct bench_pool_ceiling ceiling; /* zeros: not measured */
 };
 
+/* What the card says of itself; 0: it does not. */
+struct bench_card {
+    int multiprocessors, l2_bytes, clock_khz, memory_clock_khz, memory_bus_bits;
+    size_t memory_bytes;
+    char driver[BENCH_NVML_TEXT]; /* by NVML; "": not known */
+    int mig;                      /* by NVML; 1: the card is split, 0: it is not, -1: not known */
+};
+
 struct bench_report {
+    const char *command;
     const char *device;
+    struct bench_card card;
     char target[8];
     int driver_version;
     char date[32]; /* UTC, ISO 8601 */

@@ -60,6 +60,8 @@ static int64_t *number_of(struct bench_shape *shape, const char *key)
         return &shape->s_kv;
     if (strcmp(key, "topk") == 0)
         return &shape->topk;
+    if (strcmp(key, "sm-limit") == 0)
+        return &shape->sm_limit;
     return strcmp(key, "page") == 0 ? &shape->page : NULL;
 }
 
@@ -78,7 +80,7 @@ int bench_shape_set(struct bench_shape *shape, const char *key, const char *valu
 {
     int64_t size = 0, *number = number_of(shape, key);
     if (number != NULL)
-        return cli_int(value, number == &shape->page ? 0 : 1, INT32_MAX, number)
+        return cli_int(value, number == &shape->page || number == &shape->sm_limit ? 0 : 1, INT32_MAX, number)
                    ? CLI_FINE
                    : wrong(where, key, value, "positive number");
     if (strcmp(key, "h-q") == 0 || strcmp(key, "d-qk") == 0) {
@@ -149,7 +151,7 @@ static int set_key(struct bench_shape *shape, const char *key, const json_t *val
     return bench_shape_set(shape, name, text, where);
 }
 
-static int read_shape(const json_t *object, struct bench_shape *shape, const char *where)
+int bench_shape_read(const json_t *object, struct bench_shape *shape, const char *where)
 {
     const char *key;
     json_t *value;
@@ -182,7 +184,7 @@ int bench_shapes_read(const char *path, struct bench_shape **shapes, size_t *cou
         code = cli_fail(CLI_USAGE, "%s: it must be an array of one shape or more", path);
     for (size_t i = 0; i < *count && code == CLI_FINE; i++) {
         snprintf(where, sizeof where, "%s: shape %zu", path, i);
-        code = read_shape(json_array_get(root, i), &(*shapes)[i], where);
+        code = bench_shape_read(json_array_get(root, i), &(*shapes)[i], where);
     }
     json_decref(root);
     if (code != CLI_FINE)
@@ -200,16 +202,18 @@ static const char *indices_name(const struct bench_shape *shape)
 
 void bench_shape_text(const struct bench_shape *shape, char text[160])
 {
-    char lengths[48] = "", page[32] = "";
+    char lengths[48] = "", page[32] = "", limit[32] = "";
     if (shape->length_high != 0)
         snprintf(lengths, sizeof lengths, " lengths %lld:%lld", (long long)shape->length_low,
                  (long long)shape->length_high);
     if (shape->page != 0)
         snprintf(page, sizeof page, " page %lld", (long long)shape->page);
-    snprintf(text, 160, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s%s", shape->h_q, shape->d_qk,
+    if (shape->sm_limit != 0)
+        snprintf(limit, sizeof limit, " sm_limit %lld", (long long)shape->sm_limit);
+    snprintf(text, 160, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s%s%s", shape->h_q, shape->d_qk,
              (long long)shape->topk, (long long)shape->s_q, (long long)shape->s_kv, shape->kv_format[0] == 0 ? "" : " ",
              shape->kv_format[0] == 0 ? "" : shape->kv_format, page, indices_name(shape), lengths,
-             shape->sink ? "" : " no sink", shape->persistent ? " persistent" : "");
+             shape->sink ? "" : " no sink", shape->persistent ? " persistent" : "", limit);
 }
 
 json_t *bench_shape_json(const struct bench_shape *shape)
@@ -217,9 +221,9 @@ json_t *bench_shape_json(const struct bench_shape *shape)
     json_t *lengths = shape->length_high == 0
                           ? json_null()
                           : json_pack("[I, I]", (json_int_t)shape->length_low, (json_int_t)shape->length_high);
-    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:s}", "h_q", shape->h_q, "d_qk", shape->d_qk,
-                     "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv", (json_int_t)shape->s_kv,
-                     "kv_format", shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, "page", (json_int_t)shape->page,
-                     "lengths", lengths, "sink", shape->sink, "persistent", shape->persistent, "indices",
-                     indices_name(shape));
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:I, s:s}", "h_q", shape->h_q, "d_qk",
+                     shape->d_qk, "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv",
+                     (json_int_t)shape->s_kv, "kv_format", shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, "page",
+                     (json_int_t)shape->page, "lengths", lengths, "sink", shape->sink, "persistent", shape->persistent,
+                     "sm_limit", (json_int_t)shape->sm_limit, "indices", indices_name(shape));
 }

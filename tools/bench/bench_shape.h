@@ -24,7 +24,8 @@ struct bench_shape {
     int64_t length_low; /* topk_length of each row is uniform in [low, high]; high 0: none */
     int64_t length_high;
     bool sink;
-    bool persistent; /* SMLA_KERNEL_PERSISTENT */
+    bool persistent;  /* SMLA_KERNEL_PERSISTENT */
+    int64_t sm_limit; /* of smla_prefill_args */
     enum bench_indices indices;
     char indices_file[256];
 };
@@ -45,7 +46,10 @@ int bench_shape_set(struct bench_shape *shape, const char *key, const char *valu
  * as bench_shape_set. */
 int bench_shape_check(struct bench_shape *shape, smla_kv_layout *layout, const char *where);
 
-/* Reads a JSON array of objects whose keys are the options' names, with '_' for '-'. *shapes is malloc'd. */
+/* Reads an object of JSON whose keys are the options' names, with '_' for '-'. Returns as bench_shape_set. */
+int bench_shape_read(const json_t *object, struct bench_shape *shape, const char *where);
+
+/* Reads a JSON array of such objects. *shapes is malloc'd. */
 int bench_shapes_read(const char *path, struct bench_shape **shapes, size_t *count);
 
 /* "h 64 d 512 topk 640 s_q 4096 s_kv 65536 v4" */

@@ -49,7 +49,7 @@ double bench_flashmla_us(const struct bench_shape *shape)
 {
     if (shape->h_q != 64 || shape->d_qk != 512 || shape->topk != 640 || shape->s_kv != 8192 ||
         shape->kv_format[0] != 0 || shape->length_high != 0 || shape->page != 0 ||
-        shape->indices != BENCH_INDICES_UNIFORM || !shape->sink)
+        shape->indices != BENCH_INDICES_UNIFORM || !shape->sink || shape->sm_limit != 0)
         return 0;
     for (size_t i = 0; i < sizeof flashmla / sizeof flashmla[0]; i++)
         if (flashmla[i].s_q == shape->s_q)

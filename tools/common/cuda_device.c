@@ -55,7 +55,9 @@ enum { STREAM_NON_BLOCKING = 1, CAPTURE_MODE_RELAXED = 2 }; /* CU_STREAM_…, CU
     X(launch, "cuLaunchKernel",                                                                                        \
       (void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,            \
        unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, void *stream, void **parameters,         \
-       void **extra))
+       void **extra))                                                                                                  \
+    X(launch_ex, "cuLaunchKernelEx",                                                                                   \
+      (const struct rt_cu_launch_config *config, void *function, void **parameters, void **extra))
 
 struct table {
 #define DEVICE_MEMBER(member, name, parameters) rt_cu_result(*member) parameters;
@@ -361,4 +363,21 @@ bool device_launch(struct device *device, void *function, int32_t blocks, int32_
 {
     return CALL_OPTIONAL(device, launch, function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1,
                          (unsigned)shared_bytes, stream, parameters, NULL);
+}
+
+bool device_launch_dependent(struct device *device, void *function, int32_t blocks, int32_t threads, void *stream,
+                             void **parameters)
+{
+    const struct rt_cu_launch_attribute dependent = {.id = RT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                                     .value.programmaticStreamSerializationAllowed = 1};
+    const struct rt_cu_launch_config config = {.gridDimX = (unsigned)blocks,
+                                               .gridDimY = 1,
+                                               .gridDimZ = 1,
+                                               .blockDimX = (unsigned)threads,
+                                               .blockDimY = 1,
+                                               .blockDimZ = 1,
+                                               .hStream = stream,
+                                               .attrs = &dependent,
+                                               .numAttrs = 1};
+    return CALL_OPTIONAL(device, launch_ex, &config, function, parameters, NULL);
 }

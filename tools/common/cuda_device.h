@@ -29,8 +29,14 @@ int32_t device_capability(const struct device *device);
 /* Whether it is the emulated device (docs/emulator.md), which has no speed. */
 bool device_is_emulated(const struct device *device);
 
-/* One of the driver's attributes. */
-enum { DEVICE_ATTRIBUTE_SM_COUNT = 16, DEVICE_ATTRIBUTE_L2_BYTES = 38 }; /* CU_DEVICE_ATTRIBUTE_… */
+/* One of the driver's attributes, CU_DEVICE_ATTRIBUTE_… */
+enum {
+    DEVICE_ATTRIBUTE_CLOCK_KHZ = 13,
+    DEVICE_ATTRIBUTE_SM_COUNT = 16,
+    DEVICE_ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
+    DEVICE_ATTRIBUTE_MEMORY_BUS_BITS = 37,
+    DEVICE_ATTRIBUTE_L2_BYTES = 38
+};
 bool device_attribute(struct device *device, int attribute, int *out);
 
 /* The driver's version: 1000 * major + 10 * minor of the CUDA that it is for. */
@@ -80,5 +86,9 @@ bool device_module_function(struct device *device, void *module, const char *nam
                             void **function);
 bool device_launch(struct device *device, void *function, int32_t blocks, int32_t threads, int32_t shared_bytes,
                    void *stream, void **parameters);
+/* Without dynamic shared memory, and so that it may start before the launch ahead of it in the stream has ended: the
+ * kernel executes griddepcontrol.wait. */
+bool device_launch_dependent(struct device *device, void *function, int32_t blocks, int32_t threads, void *stream,
+                             void **parameters);
 
 #endif

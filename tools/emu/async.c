@@ -56,7 +56,8 @@ struct emu_async *emu_async_new(struct emu_warp *warp, const struct emu_instr *i
                                             .async_proxy = kind != EMU_ASYNC_CP,
                                             .cp_async = kind == EMU_ASYNC_CP,
                                             .instr = instr,
-                                            .warp = warp}};
+                                            .warp = warp,
+                                            .grid_waited = warp->sync->grid_waited}};
     box->op.lanes = lane < 0 ? EMU_ALL_LANES : 1u << lane;
     return &box->op;
 }

@@ -120,7 +120,8 @@ bool emu_cluster_create(struct emu_cluster *cluster, struct emu_launch *launch, 
     for (int rank = 0; rank < cluster->cta_count; rank++)
         if (!create_cta(&cluster->ctas[rank], cluster, (uint32_t)rank))
             return false;
-    cluster->sync->agents = cluster->cta_count * (cluster->ctas[0].warp_count * EMU_AGENTS_A_WARP + EMU_LOAD_AGENTS);
+    cluster->sync->agents =
+        cluster->cta_count * (cluster->ctas[0].warp_count * EMU_AGENTS_A_WARP + EMU_LOAD_AGENTS) + 1;
     return true;
 }
 
@@ -175,6 +176,7 @@ static bool begin_warp(struct emu_warp *warp)
     sync->setmaxnreg_count = sync->setmaxnreg_last = 0;
     memset(sync->store_group, 0, sizeof(sync->store_group));
     sync->time_is_up = false;
+    sync->grid_waited = 0;
     emu_clocks_release(sync->fence_clocks);
     sync->fence_clocks = NULL;
     sync->parted_for = sync->warp_sync_done = 0;

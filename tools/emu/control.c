@@ -109,6 +109,18 @@ static enum emu_action exec_setmaxnreg(struct emu_warp *warp, const struct emu_i
     return EMU_NEXT;
 }
 
+/* ---- griddepcontrol: PTX ISA 9.7.13.13 ---- */
+
+/* One launch runs after the other here, so there is nothing to wait for; but who has not waited is remembered, and what
+ * it does to global memory reported (memory.c). */
+static enum emu_action exec_grid_wait(struct emu_warp *warp, const struct emu_instr *instr, uint32_t mask)
+{
+    (void)instr;
+    warp->sync->grid_waited |= mask;
+    emu_clocks_learn(&warp->sync->now, emu_agent_ahead(warp->sync->now), 1, true);
+    return EMU_NEXT;
+}
+
 /* ---- Rows ---- */
 
 static bool bind_bra(const struct emu_bind *bind)
@@ -142,6 +154,12 @@ static bool bind_nanosleep(const struct emu_bind *bind)
     return true;
 }
 
+static bool bind_griddepcontrol(const struct emu_bind *bind)
+{
+    bind->instr->exec = bind->tokens[0][0] == 'w' ? exec_grid_wait : exec_nothing;
+    return true;
+}
+
 static bool bind_setmaxnreg(const struct emu_bind *bind)
 {
     bind->instr->exec = exec_setmaxnreg;
@@ -159,7 +177,6 @@ static const struct emu_row rows[] = {
     {"nanosleep.u32", "s", bind_nanosleep, "9.7.19.2"},
     {"pmevent", "s", bind_nothing, "9.7.19.3"},
     {"setmaxnreg.[inc,dec].sync.aligned.u32", "s", bind_setmaxnreg, "9.7.19.5"},
-    /* One launch runs after the other here: what a dependent waits for has happened. 9.7.13.13 */
-    {"griddepcontrol.[launch_dependents,wait]", "", bind_nothing, "9.7.13.13"},
+    {"griddepcontrol.[launch_dependents,wait]", "", bind_griddepcontrol, "9.7.13.13"},
 };
 const struct emu_row_list emu_control_rows = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -28,7 +28,8 @@ enum emu_checks {
     EMU_CHECK_BARRIERS = 1u << 6,       /* over-arrival, re-initialisation, phases, unfinished barriers at exit */
     EMU_CHECK_EXIT = 1u << 7,           /* bulk copies out of shared memory that nobody waits for before the end */
     EMU_CHECK_WARPGROUP = 1u << 8,      /* a wait for a wgmma is for the warp's own part of it alone */
-    EMU_CHECK_ALL = 0x1ff,
+    EMU_CHECK_GRID = 1u << 9,           /* global memory before griddepcontrol.wait, of a dependent launch */
+    EMU_CHECK_ALL = 0x3ff,
     EMU_CHECK_DEFAULT = EMU_CHECK_ALL & ~EMU_CHECK_PROXY_WAR
 };
 
@@ -51,6 +52,7 @@ struct emu_launch {
     uint32_t grid[3], block[3], cluster[3];
     uint32_t shared_bytes; /* dynamic */
     int sm_count;
+    bool dependent;          /* may start before the launch ahead of it has ended: griddepcontrol.wait waits for that */
     uint64_t instr_executed; /* out: warp instructions */
 };
 
@@ -81,8 +83,7 @@ enum emu_wait_kind {
     EMU_WAIT_WGMMA,         /* wait_group: what = most groups that may be pending */
     EMU_WAIT_CP_ASYNC,      /* wait_group: likewise */
     EMU_WAIT_BULK,          /* bulk wait_group: likewise */
-    EMU_WAIT_REGISTERS,     /* setmaxnreg.inc */
-    EMU_WAIT_GRID           /* griddepcontrol.wait */
+    EMU_WAIT_REGISTERS      /* setmaxnreg.inc */
 };
 
 struct emu_wait {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "engine.h"
+#include "memory_lanes.h"
 #include "race.h"
 #include "region.h"
 
@@ -421,6 +422,24 @@ static void record_written(const struct emu_region *region, const struct emu_acc
     }
 }
 
+/* Of a launch that may start while the one ahead of it still runs: global memory is not to be touched yet. */
+static void check_grid(const struct emu_region *region, const struct emu_access *access, int lane, uint64_t address,
+                       size_t size, size_t each, int touch)
+{
+    const uint32_t count = each != 0 && each < size ? (uint32_t)(size / each) : 1;
+    const uint32_t lanes = lane < 0 || count >= EMU_LANES ? EMU_ALL_LANES : ((1u << count) - 1) << lane;
+    const uint32_t early = lanes & ~access->grid_waited;
+    if (early == 0) {
+        return;
+    }
+    emu_find(access->warp, access->instr, lane < 0 ? -1 : emu_first_lane(early), EMU_RACE,
+             "%s %s 0x%" PRIx64 ", byte %" PRIu64
+             " of %s, before griddepcontrol.wait: the launch ahead of it may still %s",
+             text_of(access->instr), verb_of(touch), address, address - region->low,
+             region->allocation.what ? region->allocation.what : "an allocation",
+             touch == EMU_READ ? "write there" : "use what is there");
+}
+
 bool emu_region_record(const struct emu_region *region, const struct emu_access *access, int lane, uint64_t address,
                        size_t size, size_t each, int touch)
 {
@@ -428,6 +447,9 @@ bool emu_region_record(const struct emu_region *region, const struct emu_access 
     int shadow_lane = each != 0 && each < size ? -1 : lane;
     if (checks & EMU_CHECK_UNINITIALISED) {
         record_written(region, access, lane, address, size, each, touch);
+    }
+    if (region->space == EMU_GLOBAL && access->warp->cta->launch->dependent && (checks & EMU_CHECK_GRID)) {
+        check_grid(region, access, lane, address, size, each, touch);
     }
     if (!emu_shadowed(checks)) {
         return true;

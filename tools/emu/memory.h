@@ -68,6 +68,7 @@ struct emu_access {
     bool mbarrier; /* by an mbarrier instruction, to the object itself */
     const struct emu_instr *instr;
     struct emu_warp *warp;
+    uint32_t grid_waited;      /* lanes that had executed griddepcontrol.wait, or come after one that had */
     uint16_t lane_bytes;       /* of a run over neighbouring lanes: bytes of each; 0: one lane's, or all the same */
     uint32_t epoch;            /* of the agent's own clock */
     struct emu_clocks *clocks; /* clocks.h: what happened before; of the warp now, or of an op when it was issued */

@@ -90,7 +90,8 @@ static bool record_runs(const struct emu_region *region, const struct emu_access
 
 static struct emu_access access_of(struct emu_warp *warp, const struct emu_instr *instr, bool strong)
 {
-    if (emu_shadowed(warp->cta->options->checks)) {
+    const uint32_t checks = warp->cta->options->checks;
+    if (emu_shadowed(checks) || (checks & EMU_CHECK_GRID)) {
         return emu_access_of(warp, instr, strong);
     }
     return (struct emu_access){.warp = warp, .instr = instr, .atomic = strong};

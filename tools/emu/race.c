@@ -17,6 +17,7 @@ struct emu_access emu_access_of(struct emu_warp *warp, const struct emu_instr *i
                                .atomic = atomic,
                                .instr = instr,
                                .warp = warp,
+                               .grid_waited = warp->sync->grid_waited,
                                .epoch = warp->sync->epoch,
                                .clocks = warp->sync->now};
 }

@@ -187,6 +187,14 @@ static enum emu_action execute(struct emu_warp *warp, const struct emu_instr *in
     return instr->exec(warp, instr, mask);
 }
 
+/* What one of the lanes knows, the others now know. */
+static void order_lanes(struct emu_warp *warp, uint32_t mask)
+{
+    warp->sync->lane_epoch++;
+    if (warp->sync->grid_waited & mask)
+        warp->sync->grid_waited |= mask;
+}
+
 /* False when the warp cannot go on now. */
 static bool step(struct emu_warp *warp)
 {
@@ -212,7 +220,8 @@ static bool step(struct emu_warp *warp)
     }
     warp->wait = (struct emu_wait){0};
     const enum emu_action action = execute(warp, instr, mask);
-    warp->sync->lane_epoch += instr->orders_lanes && action != EMU_BLOCKED;
+    if (instr->orders_lanes && action != EMU_BLOCKED)
+        order_lanes(warp, mask);
     group = &warp->groups[0];
     switch (action) {
     case EMU_NEXT:

@@ -26,6 +26,13 @@ static inline int emu_agent(const struct emu_warp *warp, enum emu_agent_kind kin
                  (uint32_t)kind);
 }
 
+/* One more, of the whole cluster: the launch ahead of a dependent one. Who comes after a griddepcontrol.wait knows it.
+ */
+static inline int emu_agent_ahead(const struct emu_clocks *clocks)
+{
+    return clocks->agents - 1;
+}
+
 /* ---- Records: who accessed ---- */
 
 /* An access that a cell remembers. */
@@ -165,6 +172,7 @@ struct emu_warp_sync {
     uint32_t red_true[EMU_LANES], red_false[EMU_LANES]; /* threads that the lane's last bar.red counted */
     uint32_t store_group[EMU_LANES];      /* of the newest bulk store that the lane has not waited for; 0: none */
     const struct emu_instr *newest_store; /* of those */
+    uint32_t grid_waited;                 /* lanes that come after a griddepcontrol.wait, of their own or another's */
     uint64_t parted_for;                  /* instructions since the warp's lanes were last together */
     uint32_t warp_sync_done;              /* lanes whose bar.warp.sync another group has completed */
     bool time_is_up;                      /* the next try_wait that would block returns false */

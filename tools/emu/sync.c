@@ -50,6 +50,8 @@ void emu_warp_fence_inits(struct emu_warp *warp)
 void emu_warp_acquire(struct emu_warp *warp, const struct emu_clocks *from)
 {
     emu_clocks_join(&warp->sync->now, from);
+    if (from->v[emu_agent_ahead(from)])
+        warp->sync->grid_waited = EMU_ALL_LANES;
 }
 
 /* Makes room for what a barrier's next use will gather. */

@@ -208,6 +208,7 @@ int cuGraphKernelNodeSetParams_v2(cu_graph_node node, const struct cu_kernel_nod
     DRV_ENTER(DRV_NEED_HEALTHY);
     DRV_CHECK(is_node(node) && node->op.type == DRV_CU_GRAPH_NODE_TYPE_KERNEL, CUDA_ERROR_INVALID_VALUE);
     DRV_TRY(kernel_op(call.context, params, &op));
+    op.as.kernel.dependent = node->op.as.kernel.dependent;
     drv_op_free(&node->op);
     node->op = op;
     return DRV_CUDA_SUCCESS;

@@ -212,6 +212,7 @@ int cuGraphExecKernelNodeSetParams_v2(cu_graph_exec exec, cu_graph_node node,
     const cu_function handle = params->function != NULL ? params->function : (cu_function)(void *)params->kernel;
     DRV_TRY(drv_kernel_op_make(call.context, &config, handle, params->params, params->extra, &fresh));
     memcpy(fresh.as.kernel.cluster, op->as.kernel.cluster, sizeof fresh.as.kernel.cluster);
+    fresh.as.kernel.dependent = op->as.kernel.dependent;
     drv_op_free(op);
     *op = fresh;
     return DRV_CUDA_SUCCESS;

@@ -8,7 +8,7 @@
 
 struct launch_options {
     unsigned int cluster[3];
-    bool cluster_given, cooperative;
+    bool cluster_given, cooperative, dependent;
     struct drv_event *after;
 };
 
@@ -29,6 +29,9 @@ static int take_attribute(const struct cu_launch_attribute *attribute, struct la
     case DRV_CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         options->cooperative = attribute->value.number != 0;
         return DRV_CUDA_SUCCESS;
+    case DRV_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        options->dependent = attribute->value.number != 0;
+        return DRV_CUDA_SUCCESS;
     case DRV_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case DRV_CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
         return take_event(attribute, options);
@@ -39,7 +42,6 @@ static int take_attribute(const struct cu_launch_attribute *attribute, struct la
     case DRV_CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case DRV_CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     case DRV_CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case DRV_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     case DRV_CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case DRV_CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     case DRV_CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
@@ -201,6 +203,7 @@ int drv_kernel_op_make(struct drv_context *context, const struct cu_launch_confi
     memcpy(kernel->block, config->block, sizeof kernel->block);
     memcpy(kernel->cluster, options.cluster, sizeof kernel->cluster);
     kernel->shared_bytes = config->shared_bytes;
+    kernel->dependent = options.dependent;
     kernel->after = options.after;
     uint8_t *bytes = calloc(kernel->function->code->param_bytes + 1, 1);
     DRV_CHECK(bytes != NULL, CUDA_ERROR_OUT_OF_MEMORY);
@@ -249,6 +252,7 @@ static void fill_launch(struct emu_launch *launch, const struct drv_kernel_op *o
     *launch = (struct emu_launch){.kernel = op->function->code,
                                   .params = op->params,
                                   .shared_bytes = op->shared_bytes,
+                                  .dependent = op->dependent,
                                   .sm_count = drv.settings.sm_count};
     for (int axis = 0; axis < 3; axis++) {
         launch->grid[axis] = op->grid[axis];

@@ -22,6 +22,7 @@ static const struct {
     {"barriers", EMU_CHECK_BARRIERS},
     {"exit", EMU_CHECK_EXIT},
     {"warpgroup", EMU_CHECK_WARPGROUP},
+    {"grid-wait", EMU_CHECK_GRID},
 };
 
 static const char *read_variable(const char *name)
@@ -126,8 +127,8 @@ static int read_checks(struct drv_settings *settings)
         if (!apply_word(&settings->options, word))
             return drv_log(DRV_CUDA_ERROR_INVALID_VALUE,
                            "SMLA_EMU_CHECKS: '%.*s' is none of all, none, races, proxy, proxy-cp-async, proxy-war, "
-                           "uninitialised, wgmma, barriers, exit, warpgroup (or -name), sum-forward, sum-reversed, "
-                           "sum-double, perturb",
+                           "uninitialised, wgmma, barriers, exit, warpgroup, grid-wait (or -name), sum-forward, "
+                           "sum-reversed, sum-double, perturb",
                            (int)length, value);
         value += length;
         value += *value == ',';

@@ -278,6 +278,7 @@ struct drv_kernel_op {
     struct drv_kernel *kernel; /* as given; NULL: a function */
     unsigned int grid[3], block[3], cluster[3];
     unsigned int shared_bytes;
+    bool dependent;          /* PROGRAMMATIC_STREAM_SERIALIZATION */
     uint8_t *params;         /* owned: code->param_bytes */
     void **param_pointers;   /* owned: into params, for cuGraphKernelNodeGetParams */
     struct drv_event *after; /* recorded when it has run (launch attributes), or NULL */

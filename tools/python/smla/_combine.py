@@ -74,10 +74,8 @@ class _Call:
         return tensor.strides[dimension]
 
 
-def _fill(call: _Call, lse_flags: int, base_2: bool, pointers: Mapping[str, Optional[int]]) -> _native.CombineArgs:
+def _fill(call: _Call, flags: Mapping[str, int], pointers: Mapping[str, Optional[int]]) -> _native.CombineArgs:
     return _native.CombineArgs(
-        lse_flags=lse_flags,
-        partial_lse_flags=_native.LSE_BASE_2 if base_2 else 0,
         partial_dtype=_dtype(call.tensors["partial_out"]),
         out_dtype=_dtype(call.tensors["out"]),
         parts=call.parts,
@@ -92,11 +90,12 @@ def _fill(call: _Call, lse_flags: int, base_2: bool, pointers: Mapping[str, Opti
         out_stride_head=call.stride("out", 1),
         lse_stride_token=call.stride("lse", 0),
         lse_stride_head=call.stride("lse", 1),
+        **flags,
         **pointers,
     )
 
 
-def _run_on_host(call: _Call, kernel: Kernel, lse_flags: int, base_2: bool, device: int) -> None:
+def _run_on_host(call: _Call, kernel: Kernel, flags: Mapping[str, int], device: int) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(driver().device(device))
         staging = Staging(driver())
@@ -105,7 +104,7 @@ def _run_on_host(call: _Call, kernel: Kernel, lse_flags: int, base_2: bool, devi
             name: (staging.output if name in _OUTPUTS else staging.input)(tensor, name)
             for name, tensor in call.tensors.items()
         }
-        kernel.combine(_fill(call, lse_flags, base_2, pointers), call.stream or 0)
+        kernel.combine(_fill(call, flags, pointers), call.stream or 0)
         staging.copy_back(call.stream or 0)
 
 
@@ -120,6 +119,7 @@ def combine(
     lse_base_2: bool = False,
     lse_with_sink: bool = False,
     lse_empty_negative: bool = False,
+    after_previous: bool = False,
     stream: Any = None,
     device: int = 0,
 ) -> Tuple[Any, Any]:
@@ -135,15 +135,18 @@ def combine(
     sink, +inf on an empty row, unless lse_base_2, lse_with_sink or lse_empty_negative say otherwise.
 
     Strides of partial_out and out are multiples of 16 bytes, from a 16-byte boundary; outputs do not overlap the
-    partials. Streams, devices and host arrays as in prefill(); smla.prepare_combine makes the kernel ready ahead.
+    partials. Streams, devices, host arrays and after_previous as in prefill(); smla.prepare_combine makes the kernel
+    ready ahead.
 
     Returns (out, lse), None for what was left out. Raises smla's errors; outputs the caller gave are untouched then,
     unless a kernel had begun to run."""
-    flags = (
-        lse_base_2 * _native.LSE_BASE_2
+    flags = {
+        "lse_flags": lse_base_2 * _native.LSE_BASE_2
         | lse_with_sink * _native.LSE_WITH_SINK
-        | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
-    )
+        | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE,
+        "partial_lse_flags": partial_lse_base_2 * _native.LSE_BASE_2,
+        "launch_flags": after_previous * _native.LAUNCH_AFTER_PREVIOUS,
+    }
     number = resolve_stream(stream, partial_out)
     call = _Call({"partial_out": partial_out, "partial_lse": partial_lse, "attn_sink": attn_sink}, number)
     like = call.tensors["partial_out"]
@@ -156,8 +159,8 @@ def combine(
     call.add_output("out", out, rows + (call.d_v,), _FLOAT)
     call.add_output("lse", lse, rows, ("f32",))
     if call.s_q and like.device is None:
-        _run_on_host(call, kernel, flags, partial_lse_base_2, place)
+        _run_on_host(call, kernel, flags, place)
     elif call.s_q:
         pointers = {name: tensor.pointer or None for name, tensor in call.tensors.items()}
-        kernel.combine(_fill(call, flags, partial_lse_base_2, pointers), call.stream or 0)
+        kernel.combine(_fill(call, flags, pointers), call.stream or 0)
     return out, lse

@@ -26,6 +26,7 @@ class Description:
     op: int = _native.OP_PREFILL
     batch_invariant: bool = False
     checked: bool = False
+    persistent: bool = False
     target: Optional[str] = None
     kv_format: Optional[AnyFormat] = None
     extra_kv_format: Optional[AnyFormat] = None
@@ -38,7 +39,7 @@ class Description:
             d_qk=self.d_qk,
             d_v=self.d_v,
             batch_invariant=int(self.batch_invariant),
-            flags=_native.KERNEL_CHECKED if self.checked else 0,
+            flags=self.checked * _native.KERNEL_CHECKED | self.persistent * _native.KERNEL_PERSISTENT,
             target=self.target.encode() if self.target else None,
             **formats,
         )
@@ -70,6 +71,7 @@ class Support:
     kernel_id: str
     pointer_alignment: int
     stride_alignment: int
+    blocks_per_sm: int  # of a persistent kernel, which keeps sm_limit; 0: it is none
 
 
 @_native.LogFunction
@@ -184,6 +186,7 @@ def _query_support(handle: Optional[ctypes.c_void_p], description: Description) 
         out.kernel_id.decode(),
         out.pointer_alignment,
         out.stride_alignment,
+        out.blocks_per_sm,
     )
 
 
@@ -194,11 +197,21 @@ def query_support(
     *,
     kv_format: Optional[AnyFormat] = None,
     extra_kv_format: Optional[AnyFormat] = None,
+    persistent: bool = False,
     target: Optional[str] = None,
     device: int = 0,
 ) -> Support:
-    """Tells whether a shape can be served, and how. Formats: as for prepare. With a target no device is needed."""
-    description = Description(h_q, d_qk, d_v, target=target, kv_format=kv_format, extra_kv_format=extra_kv_format)
+    """Tells whether a shape can be served, and how. Formats and persistent: as for prepare. With a target no device is
+    needed."""
+    description = Description(
+        h_q,
+        d_qk,
+        d_v,
+        persistent=persistent,
+        target=target,
+        kv_format=kv_format,
+        extra_kv_format=extra_kv_format,
+    )
     return _query_support(None, description) if target else context(device).query_support(description)
 
 
@@ -210,16 +223,18 @@ def prepare(
     kv_format: Optional[AnyFormat] = None,
     extra_kv_format: Optional[AnyFormat] = None,
     batch_invariant: bool = False,
+    persistent: bool = False,
     device: int = 0,
 ) -> None:
     """Makes a shape's kernel ready on a device, as the first call would. kv_format: a preset's name or a
     smla.kv_formats.KvFormat; None is bf16. extra_kv_format: of a second cache, bf16 named too; None is no second cache.
-    Raises what smla_prepare returns."""
+    persistent: SMLA_KERNEL_PERSISTENT. Raises what smla_prepare returns."""
     description = Description(
         h_q,
         d_qk,
         d_v,
         batch_invariant=batch_invariant,
+        persistent=persistent,
         kv_format=None if kv_format == "bf16" else kv_format,
         extra_kv_format=extra_kv_format,
     )

@@ -38,6 +38,8 @@ LSE_BASE_2 = 1 << 0
 LSE_WITH_SINK = 1 << 1
 LSE_EMPTY_NEGATIVE = 1 << 2
 
+LAUNCH_AFTER_PREVIOUS = 1 << 0
+
 KERNEL_CHECKED = 1 << 0
 KERNEL_PERSISTENT = 1 << 1
 
@@ -130,6 +132,7 @@ class Support(_Sized):
         ("variant", ctypes.c_char * 64),
         ("kernel_id", ctypes.c_char * 72),
         ("reason", ctypes.c_char * 512),
+        ("blocks_per_sm", ctypes.c_uint32),
     ]
 
 
@@ -175,6 +178,8 @@ class PrefillArgs(_Sized):
         ("extra_indices_stride_token", ctypes.c_int64),
         ("extra_topk_length", ctypes.c_void_p),
         ("extra_topk_length_stride", ctypes.c_int64),
+        ("sm_limit", ctypes.c_int32),
+        ("launch_flags", ctypes.c_uint32),
     ]
 
 
@@ -203,6 +208,8 @@ class CombineArgs(_Sized):
         ("lse", ctypes.c_void_p),
         ("lse_stride_token", ctypes.c_int64),
         ("lse_stride_head", ctypes.c_int64),
+        ("launch_flags", ctypes.c_uint32),
+        ("reserved_2", ctypes.c_uint32),
     ]
 
 
@@ -266,6 +273,7 @@ CONSTANTS = {
     "SMLA_LSE_BASE_2": LSE_BASE_2,
     "SMLA_LSE_WITH_SINK": LSE_WITH_SINK,
     "SMLA_LSE_EMPTY_NEGATIVE": LSE_EMPTY_NEGATIVE,
+    "SMLA_LAUNCH_AFTER_PREVIOUS": LAUNCH_AFTER_PREVIOUS,
     "SMLA_KERNEL_CHECKED": KERNEL_CHECKED,
     "SMLA_KERNEL_PERSISTENT": KERNEL_PERSISTENT,
     "SMLA_DTYPE_BF16": DTYPE_BF16,

@@ -126,11 +126,12 @@ def _options(
     return True
 
 
-def _kernel(device: int, h_q: int, d_qk: int, d_v: int, batch_invariant: bool) -> Kernel:
-    key = (device, h_q, d_qk, d_v, batch_invariant)
+def _kernel(device: int, h_q: int, d_qk: int, d_v: int, batch_invariant: bool, persistent: bool) -> Kernel:
+    key = (device, h_q, d_qk, d_v, batch_invariant, persistent)
     kernel = _kernels.get(key)
     if kernel is None:
-        kernel = context(device).kernel(Description(h_q, d_qk, d_v, batch_invariant=batch_invariant))
+        description = Description(h_q, d_qk, d_v, batch_invariant=batch_invariant, persistent=persistent)
+        kernel = context(device).kernel(description)
         _kernels[key] = kernel
     return kernel
 
@@ -148,6 +149,9 @@ def prefill(
     max_logits: Any,
     lse_flags: int,
     batch_invariant: bool,
+    persistent: bool,
+    sm_limit: int,
+    launch_flags: int,
 ) -> Optional[Tuple[Any, Any, Any]]:
     """smla.prefill's result, or None, with nothing done, where this is not the plain case."""
     torch = _tensor.torch_module()
@@ -170,7 +174,7 @@ def prefill(
     make = _outputs(torch, args, query, d_v, out, lse, max_logits)
     if make is None:
         return None
-    kernel = _kernel(device, h_q, d_qk, d_v, batch_invariant)
+    kernel = _kernel(device, h_q, d_qk, d_v, batch_invariant, persistent)
     if kernel.workspace_size(s_q, lists[1]):
         return None
     args.struct_size, args.lse_flags, args.sm_scale = _ARGS_BYTES, lse_flags, sm_scale
@@ -178,6 +182,7 @@ def prefill(
     args.query, args.query_stride_token, args.query_stride_head = query.data_ptr(), token, head
     args.kv, args.kv_stride_token = kv.data_ptr(), keys[2]
     args.indices, args.indices_stride_token = indices.data_ptr(), lists[2]
+    args.sm_limit, args.launch_flags = sm_limit, launch_flags
     result = make()
     kernel.prefill(args, _current_stream(torch, device))
     return result

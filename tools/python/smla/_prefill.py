@@ -200,14 +200,13 @@ def _cache_fields(call: _Call, prefix: str) -> Dict[str, int]:
     }
 
 
-def _fill(call: _Call, sm_scale: float, lse_flags: int, pointers: Mapping[str, Optional[int]]) -> _native.PrefillArgs:
+def _fill(call: _Call, numbers: Mapping[str, Any], pointers: Mapping[str, Optional[int]]) -> _native.PrefillArgs:
+    """numbers: the fields that no tensor tells."""
     caches: Dict[str, int] = {}
     for prefix in call.rows:
         caches.update(_cache_fields(call, prefix))
     return _native.PrefillArgs(
-        lse_flags=lse_flags,
         s_q=call.s_q,
-        sm_scale=sm_scale,
         query_stride_token=call.stride("query", 0),
         query_stride_head=call.stride("query", 1),
         out_stride_token=call.stride("out", 0),
@@ -215,23 +214,24 @@ def _fill(call: _Call, sm_scale: float, lse_flags: int, pointers: Mapping[str, O
         lse_stride_token=call.stride("lse", 0),
         max_logits_stride_token=call.stride("max_logits", 0),
         **caches,
+        **numbers,
         **pointers,
     )
 
 
-def _run_on_device(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int) -> None:
+def _run_on_device(call: _Call, kernel: Kernel, numbers: Mapping[str, Any]) -> None:
     pointers = {name: tensor.pointer or None for name, tensor in call.tensors.items()}
     size = kernel.workspace_size(call.s_q, call.topk)
     workspace = None
     if size:
         workspace = _outputs.allocate(call.tensors["query"], ((size + 3) // 4,), "f32", "workspace", call.stream)
         pointers.update(workspace=_tensor.describe(workspace, "workspace").pointer)
-    args = _fill(call, sm_scale, lse_flags, pointers)
+    args = _fill(call, numbers, pointers)
     args.workspace_bytes = size
     kernel.prefill(args, call.stream or 0)
 
 
-def _run_on_host(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int, device: int) -> None:
+def _run_on_host(call: _Call, kernel: Kernel, numbers: Mapping[str, Any], device: int) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(driver().device(device))
         staging = Staging(driver())
@@ -243,7 +243,7 @@ def _run_on_host(call: _Call, kernel: Kernel, sm_scale: float, lse_flags: int, d
         size = kernel.workspace_size(call.s_q, call.topk)
         if size:
             pointers.update(workspace=staging.scratch(size))
-        args = _fill(call, sm_scale, lse_flags, pointers)
+        args = _fill(call, numbers, pointers)
         args.workspace_bytes = size
         kernel.prefill(args, call.stream or 0)
         staging.copy_back(call.stream or 0)
@@ -296,6 +296,9 @@ def prefill(
     lse_empty_negative: bool = False,
     batch_invariant: bool = False,
     checked: bool = False,
+    persistent: bool = False,
+    sm_limit: int = 0,
+    after_previous: bool = False,
     stream: Any = None,
     device: int = 0,
 ) -> Tuple[Any, Any, Any]:
@@ -319,6 +322,10 @@ def prefill(
     checked: for hunting a bug; every index, length and extent is looked at first, and InvalidArgumentError names the
     first that cannot be meant ("indices[row 17][slot 43] is 70000: …"; -1 marks an entry that is not there). Waits for
     the stream, so not in a capture.
+    persistent: SMLA_KERNEL_PERSISTENT, for some shapes. sm_limit: multiprocessors that it may take, so that other
+    kernels run beside it; 0 is all. Kernels that are not persistent do not keep it (query_support's blocks_per_sm
+    tells); bits do not depend on it. after_previous: programmatic dependent launch; the kernel may start while the one
+    before it in the stream is ending, and waits for it before it reads or writes (smla.h, SMLA_LAUNCH_AFTER_PREVIOUS).
 
     Strides are free where the kernel's alignment allows (query, kv and out: multiples of 16 bytes from a 16-byte
     boundary); the last dimension is contiguous, topk_length's excepted. Inputs are not changed and nothing is kept.
@@ -334,6 +341,7 @@ def prefill(
         | lse_empty_negative * _native.LSE_EMPTY_NEGATIVE
     )
     one_cache = extra_kv is extra_indices is extra_topk_length is extra_kv_format is extra_kv_page_tokens is None
+    launch_flags = after_previous * _native.LAUNCH_AFTER_PREVIOUS
     if one_cache and not checked and stream is kv_format is kv_page_tokens is None:
         done = _plain.prefill(
             query,
@@ -348,6 +356,9 @@ def prefill(
             max_logits,
             flags,
             batch_invariant,
+            persistent,
+            sm_limit,
+            launch_flags,
         )
         if done is not None:
             return done
@@ -369,6 +380,7 @@ def prefill(
             d_v,
             batch_invariant=batch_invariant,
             checked=checked,
+            persistent=persistent,
             kv_format=caches[""].kv_format,
             extra_kv_format=(caches["extra_"].kv_format or "bf16") if "extra_" in caches else None,
         )
@@ -380,8 +392,9 @@ def prefill(
     call.add_output("out", out, rows + (d_v,), _BF16)
     call.add_output("lse", lse, rows, ("f32",))
     call.add_output("max_logits", max_logits, rows, ("f32",))
+    numbers = {"sm_scale": sm_scale, "lse_flags": flags, "sm_limit": sm_limit, "launch_flags": launch_flags}
     if call.s_q and like.device is None:
-        _run_on_host(call, kernel, sm_scale, flags, place)
+        _run_on_host(call, kernel, numbers, place)
     elif call.s_q:
-        _run_on_device(call, kernel, sm_scale, flags)
+        _run_on_device(call, kernel, numbers)
     return out, max_logits, lse
