@@ -367,6 +367,7 @@ static void keeps_sm_limit(void **state)
     call->args.sm_limit = 7;
     must_launch_blocks(call, call->kernel, 1000);
     desc.flags = SMLA_KERNEL_PERSISTENT;
+    desc.batch_invariant = 1; /* whose few queries are not split */
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     assert_int_equal(support.blocks_per_sm, 1);
     call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
