@@ -72,11 +72,21 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
     return SMLA_OK;
 }
 
-/* A kernel and its check are templates of their own, compiled as one. */
+/* A kernel, what few queries take and its check are templates of their own, compiled as one. */
+static bool has_unit(const struct gen_plan *plan)
+{
+    return plan->split_name || plan->check_name;
+}
+
 static void print_unit(const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(text, "#line 1 \"/smla/smla_unit.cu\"\n/* %s and its check. Generated. */\n", plan->kernel);
-    gen_text_add(text, "#include \"%s\"\n#include \"%s\"\n", plan->template_name, plan->check_name);
+    gen_text_add(text, "#line 1 \"/smla/smla_unit.cu\"\n/* %s%s%s. Generated. */\n", plan->kernel,
+                 plan->split_name ? ", few queries" : "", plan->check_name ? " and its check" : "");
+    gen_text_add(text, "#include \"%s\"\n", plan->template_name);
+    if (plan->split_name)
+        gen_text_add(text, "#include \"%s\"\n", plan->split_name);
+    if (plan->check_name)
+        gen_text_add(text, "#include \"%s\"\n", plan->check_name);
 }
 
 static smla_status add_files(struct gen_bundle *bundle, struct gen_refusal *refusal)
@@ -85,12 +95,12 @@ static smla_status add_files(struct gen_bundle *bundle, struct gen_refusal *refu
     gen_config_print(&bundle->spec, &bundle->plan, &bundle->configuration);
     gen_text_add(&bundle->instructions, "#line 1 \"/smla/smla_wgmma.cuh\"\n");
     gen_wgmma_print(&bundle->plan, &bundle->instructions);
-    if (bundle->plan.check_name)
+    if (has_unit(&bundle->plan))
         print_unit(&bundle->plan, &bundle->unit);
     if (bundle->configuration.failed || bundle->instructions.failed || bundle->unit.failed)
         return gen_refuse(refusal, SMLA_ERROR_OUT_OF_MEMORY, "no memory for the configuration text");
     const struct gen_file made = {"smla_unit.cu", bundle->unit.bytes, bundle->unit.size};
-    const struct gen_file *unit = bundle->plan.check_name ? &made : gen_template_find(bundle->plan.template_name);
+    const struct gen_file *unit = has_unit(&bundle->plan) ? &made : gen_template_find(bundle->plan.template_name);
     if (!unit)
         return gen_refuse(refusal, SMLA_ERROR_INTERNAL, "template \"%s\" is not in the library",
                           bundle->plan.template_name);

@@ -59,6 +59,18 @@ static void print_shape(const struct gen_spec *spec, const struct gen_plan *plan
         gen_text_add(text, "d_v %d\n", spec->d_v);
 }
 
+static void print_rules(const struct gen_plan *plan, struct gen_text *text)
+{
+    for (int32_t i = 0; i < plan->rule_count; i++) {
+        const struct gen_rule *rule = &plan->rules[i];
+        gen_text_add(text,
+                     "rule: %s in clusters of %d, where %d a unit (%d a query) are no more than multiprocessors, and "
+                     "topk has %d blocks of keys or more: %s\n",
+                     plan->variants[rule->variant].name, rule->cluster_blocks, rule->cluster_blocks,
+                     plan->variants[rule->variant].blocks_per_query, rule->least_key_blocks, rule->reason);
+    }
+}
+
 void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
     print_shape(spec, plan, text);
@@ -72,6 +84,7 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
             gen_text_add(text, ", at most %d a multiprocessor", variant->blocks_per_sm);
         gen_text_add(text, "%s%s\n", variant->reason ? "; " : "", variant->reason ? variant->reason : "");
     }
+    print_rules(plan, text);
     gen_text_add(text, "alignment: %s and out at %d bytes, their strides multiples of %d elements\n",
                  spec->kv.name ? "query, kv" : "partial_out", plan->pointer_alignment_bytes,
                  plan->stride_alignment_elems);

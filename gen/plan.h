@@ -8,7 +8,7 @@
 #include "spec.h"
 #include "text.h"
 
-enum { GEN_MAX_NUMBERS = 64, GEN_MAX_REGIONS = 16, GEN_MAX_WGMMAS = 8, GEN_MAX_VARIANTS = 4 };
+enum { GEN_MAX_NUMBERS = 64, GEN_MAX_REGIONS = 16, GEN_MAX_WGMMAS = 8, GEN_MAX_VARIANTS = 6, GEN_MAX_RULES = 4 };
 
 enum gen_decider { GEN_BY_DESCRIPTION, GEN_BY_TARGET, GEN_BY_PLAN };
 
@@ -45,17 +45,27 @@ struct gen_variant {
     const char *entry; /* extern "C" symbol */
     int32_t threads;
     int32_t shared_bytes; /* dynamic */
+    int32_t param_bytes;  /* 0: the plan's; else of an entry point that takes the beginning of the plan's struct alone */
     int32_t blocks_per_query;
     int32_t blocks_per_sm; /* persistent: no more blocks than so many a multiprocessor are launched, which share the
                               work among them; 0: each block has its one query */
     const char *reason;    /* why it is there beside the kernel's own; NULL: it is the kernel */
 };
 
+/* When a call takes another variant than the kernel's own: few units of work. The first rule that holds is taken. */
+struct gen_rule {
+    int32_t variant;
+    int32_t cluster_blocks;   /* blocks of threads a unit; holds while all units' fit on the multiprocessors */
+    int32_t least_key_blocks; /* and topk has at least so many blocks of keys */
+    const char *reason;       /* measured or counted */
+};
+
 struct gen_plan {
     const char *family;        /* "sm_90" */
     const char *kernel;        /* "sm90_prefill" */
     const char *template_name; /* file under templates/ */
-    const char *check_name;    /* a second one in the same translation unit, of a checked kernel; NULL: none */
+    const char *split_name;    /* a second one in the same translation unit, for few queries; NULL: none */
+    const char *check_name;    /* another, of a checked kernel; NULL: none */
     int32_t launches;          /* a call issues */
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
@@ -63,14 +73,17 @@ struct gen_plan {
     bool tensor_maps;    /* prefill: the parameter is smla_prefill_tensor_params */
     int32_t variant_count;
     int32_t paged_variant; /* the one for caches with pages; of prefill */
+    int32_t split_variant; /* the one for few queries, launched in clusters; 0: none */
     int32_t check_variant; /* the one that looks at the lists first; 0: none */
     int32_t number_count;
     int32_t region_count;
     int32_t wgmma_count;
+    int32_t rule_count;
     struct gen_variant variants[GEN_MAX_VARIANTS];
     struct gen_number numbers[GEN_MAX_NUMBERS];
     struct gen_region regions[GEN_MAX_REGIONS];
     struct gen_wgmma wgmmas[GEN_MAX_WGMMAS];
+    struct gen_rule rules[GEN_MAX_RULES];
 };
 
 /* Plans a kernel: looks up the target's plan function for the operator. */
@@ -87,6 +100,7 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
 smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
                                          struct gen_refusal *refusal);
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_plan *plan); /* where there is one */
 void gen_plan_add_prefill_check(struct gen_plan *plan); /* to the plan of a prefill kernel that is checked */
 smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 

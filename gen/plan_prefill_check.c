@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "plan_add.h"
+#include "prefill_params.h"
 
 void gen_plan_add_prefill_check(struct gen_plan *plan)
 {
@@ -11,6 +12,7 @@ void gen_plan_add_prefill_check(struct gen_plan *plan)
                "of the check: a block reads one query's lists, 1 KiB at once");
     *variant = (struct gen_variant){.entry = "smla_prefill_check",
                                     .threads = THREADS,
+                                    .param_bytes = (int32_t)sizeof(struct smla_prefill_params),
                                     .blocks_per_query = 1,
                                     .reason = "launched first: finds the first index or length that cannot be meant"};
     snprintf(variant->name, sizeof(variant->name), "prefill_check");

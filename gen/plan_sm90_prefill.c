@@ -99,5 +99,8 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
         (struct gen_wgmma){.n = number(plan, "block_keys"), .b_is_mn_major = 0, .used_for = "logits = query . key^T"};
     plan->wgmmas[plan->wgmma_count++] =
         (struct gen_wgmma){.n = number(plan, "output_columns"), .b_is_mn_major = 1, .used_for = "out += P . V"};
-    return add_variants(spec, plan, refusal);
+    const smla_status added = add_variants(spec, plan, refusal);
+    if (added == SMLA_OK)
+        gen_plan_add_sm90_prefill_split(spec, plan);
+    return added;
 }

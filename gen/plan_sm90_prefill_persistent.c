@@ -82,5 +82,6 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
                                .blocks_per_sm = 1};
     snprintf(like.name, sizeof(like.name), "sm90_prefill_persistent_h%d_d%d", spec->h_q, spec->d_qk);
     gen_plan_add_variants(spec, &like, "smla_sm90_prefill_persistent", "smla_sm90_prefill_persistent_paged", plan);
+    gen_plan_add_sm90_prefill_split(spec, plan);
     return SMLA_OK;
 }

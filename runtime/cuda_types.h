@@ -23,6 +23,11 @@ struct rt_cu_launch_attribute {
     union {
         char pad[64];
         int programmaticStreamSerializationAllowed;
+        struct {
+            unsigned int x;
+            unsigned int y;
+            unsigned int z;
+        } clusterDim;
     } value;
 };
 
@@ -64,6 +69,7 @@ struct rt_cu_launch_config {
     X(CU_TENSOR_MAP_SWIZZLE_128B, 3)                                                                                   \
     X(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3)                                                                           \
     X(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0)                                                                            \
+    X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                                                                        \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                                      \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                           \
     X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                                        \
@@ -110,6 +116,8 @@ enum {
     X(cuKernelGetParamInfo, 12040, (rt_cu_kernel kernel, size_t index, size_t * offset, size_t * size))                \
     X(cuFuncGetAttribute, 2020, (int *value, int attribute, rt_cu_function function))                                  \
     X(cuFuncSetAttribute, 9000, (rt_cu_function function, int attribute, int value))                                   \
+    X(cuOccupancyMaxActiveClusters, 11070,                                                                             \
+      (int *clusters, rt_cu_function function, const struct rt_cu_launch_config *config))                              \
     X(cuLaunchKernelEx, 11060,                                                                                         \
       (const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters, void **extra))            \
     X(cuTensorMapEncodeTiled, 12000,                                                                                   \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "launch.h"
 #include "obtain.h"
 #include "planning.h"
 
@@ -23,6 +24,43 @@ static struct rt_kv kv_of(const struct gen_kv_format *format)
     const int32_t elem_bytes = format->value_type == SMLA_VALUE_BF16 ? 2 : 1;
     return (struct rt_kv){elem_bytes, format->bytes_per_token / elem_bytes, format->scale_bytes,
                           format->place == SMLA_PLACE_PAGE};
+}
+
+/* How many clusters of a rule's variant run at once. A device's multiprocessors are not all neighbours. */
+static smla_status count_clusters(const struct rt_device *device, const struct rt_module *module,
+                                  const struct gen_plan *plan, const struct gen_rule *rule, int32_t *count)
+{
+    const struct gen_variant *variant = &plan->variants[rule->variant];
+    struct rt_launch launch = {.threads = variant->threads,
+                               .shared_bytes = variant->shared_bytes,
+                               .grid_x = (unsigned int)rule->cluster_blocks,
+                               .grid_y = 1};
+    int clusters = 0;
+
+    rt_launch_in_clusters(&launch, (unsigned int)rule->cluster_blocks);
+    const struct rt_cu_launch_config config = rt_launch_config(&launch, NULL);
+    const rt_cu_result result =
+        device->driver->cuOccupancyMaxActiveClusters(&clusters, module->functions[rule->variant], &config);
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(device->driver, result, "cuOccupancyMaxActiveClusters of %s in clusters of %d",
+                              variant->name, rule->cluster_blocks);
+    *count = clusters;
+    return SMLA_OK;
+}
+
+static smla_status make_choices(const struct rt_device *device, const struct rt_module *module,
+                                const struct gen_plan *plan, smla_kernel *kernel)
+{
+    int32_t active_clusters[GEN_MAX_RULES];
+    smla_status status = SMLA_OK;
+
+    for (int32_t i = 0; status == SMLA_OK && i < plan->rule_count; i++)
+        status = count_clusters(device, module, plan, &plan->rules[i], &active_clusters[i]);
+    if (status != SMLA_OK)
+        return status;
+    kernel->choice_count = plan->rule_count;
+    gen_choices_make(plan, device->sm_count, active_clusters, kernel->choices);
+    return SMLA_OK;
 }
 
 static smla_status make_kernel(const struct rt_device *device, const struct gen_bundle *bundle,
@@ -61,8 +99,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     kernel->out_alignment_bytes = larger(plan->pointer_alignment_bytes, kernel->out_elem_bytes);
     memcpy(kernel->functions, module->functions, sizeof kernel->functions);
     snprintf(kernel->name, sizeof kernel->name, "%s", plan->variant_count > 1 ? plan->kernel : variant->name);
-    *out = kernel;
-    return SMLA_OK;
+    *out = kernel; /* the caller's to destroy, whatever comes back */
+    return make_choices(device, module, plan, kernel);
 }
 
 static smla_status load_bundle(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,

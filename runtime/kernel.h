@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
-#include "plan.h"
+#include "plan_rules.h"
 
 /* How a cache is described by a call. */
 struct rt_kv {
@@ -29,6 +29,8 @@ struct smla_kernel {
     int32_t check_variant; /* of functions: of a checked kernel, launched first; 0: none */
     int32_t check_threads;
     bool tensor_maps; /* the parameter is smla_prefill_tensor_params */
+    int32_t choice_count;
+    struct gen_choice choices[GEN_MAX_RULES]; /* of other functions by a call's sizes; the first that holds is taken */
     int32_t threads;
     int32_t shared_bytes;
     int32_t blocks_per_query;

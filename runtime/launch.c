@@ -33,9 +33,19 @@ void rt_add_launch_flags(struct rt_launch *launch, uint32_t flags)
                                             .value.programmaticStreamSerializationAllowed = 1};
 }
 
-smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream)
+void rt_launch_in_clusters(struct rt_launch *launch, unsigned int blocks)
 {
-    const struct rt_cu_launch_config config = {
+    struct rt_cu_launch_attribute *attribute = &launch->attributes[launch->attribute_count++];
+
+    *attribute = (struct rt_cu_launch_attribute){.id = RT_CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+    attribute->value.clusterDim.x = blocks;
+    attribute->value.clusterDim.y = 1;
+    attribute->value.clusterDim.z = 1;
+}
+
+struct rt_cu_launch_config rt_launch_config(const struct rt_launch *launch, void *stream)
+{
+    return (struct rt_cu_launch_config){
         .gridDimX = launch->grid_x,
         .gridDimY = launch->grid_y,
         .gridDimZ = 1,
@@ -47,6 +57,11 @@ smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launc
         .attrs = launch->attribute_count ? launch->attributes : NULL,
         .numAttrs = launch->attribute_count,
     };
+}
+
+smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream)
+{
+    const struct rt_cu_launch_config config = rt_launch_config(launch, stream);
     void *parameters[] = {launch->params};
 
     for (int i = 0; i < launch->map_count; i++) {

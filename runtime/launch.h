@@ -38,6 +38,12 @@ smla_status rt_check_launch_flags(uint32_t flags);
 /* Adds the attributes that SMLA_LAUNCH_* ask for. */
 void rt_add_launch_flags(struct rt_launch *launch, uint32_t flags);
 
+/* In clusters of so many blocks along x, which grid_x is a multiple of. */
+void rt_launch_in_clusters(struct rt_launch *launch, unsigned int blocks);
+
+/* What the driver gets. It points into `launch`. */
+struct rt_cu_launch_config rt_launch_config(const struct rt_launch *launch, void *stream);
+
 /* In the current context, which is the kernel's. Returns SMLA_OK; DRIVER. */
 smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream);
 

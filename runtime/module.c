@@ -99,8 +99,9 @@ static smla_status fail_layout(const struct rt_module *module, const char *what,
 /* The struct that this library passes. A second parameter is not asked for: asking past the last is an API error, which
  * compute-sanitizer reports, and the kernel's source is part of the key. */
 static smla_status check_parameters(const struct rt_device *device, const struct rt_module *module, rt_cu_kernel kernel,
-                                    const struct gen_plan *plan)
+                                    const struct gen_plan *plan, const struct gen_variant *variant)
 {
+    const int32_t wanted = variant->param_bytes ? variant->param_bytes : plan->param_bytes;
     size_t offset = 0, size = 0;
     const rt_cu_result result = device->driver->cuKernelGetParamInfo(kernel, 0, &offset, &size);
 
@@ -108,8 +109,8 @@ static smla_status check_parameters(const struct rt_device *device, const struct
         return fail_load(device, module, result, "cuKernelGetParamInfo(0)");
     if (offset != 0 && !(plan->tensor_maps && offset < TENSOR_MAP_ALIGNMENT))
         return fail_layout(module, "its parameter at offset", offset, 0);
-    if (size != (size_t)plan->param_bytes)
-        return fail_layout(module, "a parameter of bytes", size, (size_t)plan->param_bytes);
+    if (size != (size_t)wanted)
+        return fail_layout(module, "a parameter of bytes", size, (size_t)wanted);
     return SMLA_OK;
 }
 
@@ -149,7 +150,7 @@ static smla_status resolve_variant(const struct rt_device *device, struct rt_mod
 
     if (result != RT_CUDA_SUCCESS)
         return fail_load(device, module, result, "cuLibraryGetKernel");
-    smla_status status = check_parameters(device, module, kernel, plan);
+    smla_status status = check_parameters(device, module, kernel, plan, variant);
     if (status != SMLA_OK)
         return status;
     result = device->driver->cuKernelGetFunction(&module->functions[index], kernel);

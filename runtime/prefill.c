@@ -361,11 +361,24 @@ static unsigned int block_count(const smla_kernel *kernel, int64_t s_q, int32_t 
     return (unsigned int)(blocks < most ? blocks : most);
 }
 
+/* The variant for few queries: a cluster of blocks in place of each. */
+static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choice *choice, struct rt_launch *launch)
+{
+    launch->function = kernel->functions[choice->variant];
+    launch->threads = choice->threads;
+    launch->shared_bytes = choice->shared_bytes;
+    launch->grid_x *= (unsigned int)choice->cluster_blocks;
+    rt_launch_in_clusters(launch, (unsigned int)choice->cluster_blocks);
+}
+
 static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *args, bool paged,
                           const struct tensor tensors[TENSORS], struct smla_prefill_tensor_params *tensor_params,
                           void *stream)
 {
     struct smla_prefill_params *params = &tensor_params->prefill;
+    const int64_t units = params->s_q * kernel->blocks_per_query;
+    const struct gen_choice *choice =
+        gen_choose(kernel->choices, kernel->choice_count, units, params->cache[0].topk, args->sm_limit);
     struct rt_launch launch = {
         .function = kernel->functions[paged ? kernel->paged_variant : 0],
         .name = kernel->name,
@@ -376,7 +389,9 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
         .params = params,
     };
 
-    if (kernel->tensor_maps) {
+    if (choice)
+        launch_in_clusters(kernel, choice, &launch);
+    else if (kernel->tensor_maps) {
         launch.map_count = 2;
         launch.tensors[0] =
             map_of(kernel, &tensors[QUERY], params->query, params->s_q, kernel->d_qk, SMLA_QUERY_MAP_HEADS);

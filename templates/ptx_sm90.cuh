@@ -334,4 +334,85 @@ __device__ __forceinline__ bool mbarrier_test(u32 mbarrier, u32 parity)
     return done != 0;
 }
 
+/* ---- Clusters ---- */
+
+/* 10.12, 10.16, 10.17: the cluster's place in the grid, along x; this block's rank in it; how many blocks it has. */
+__device__ __forceinline__ u32 clusterid_x()
+{
+    u32 id;
+    asm("mov.u32 %0, %%clusterid.x;" : "=r"(id));
+    return id;
+}
+
+__device__ __forceinline__ u32 cluster_ctarank()
+{
+    u32 rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ u32 cluster_nctarank()
+{
+    u32 ranks;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(ranks));
+    return ranks;
+}
+
+/* 9.7.13.3 barrier.cluster: each thread of the cluster arrives, then waits for all; what was written to any block's
+ * shared memory before arriving is there after waiting. */
+__device__ __forceinline__ void barrier_cluster_arrive()
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_cluster_wait()
+{
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/* 9.7.9.23 mapa: where another block of the cluster has what stands at this address here; in the shared::cluster
+ * window. */
+__device__ __forceinline__ u32 mapa_shared_cluster(u32 address, u32 rank)
+{
+    u32 mapped;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+    return mapped;
+}
+
+/* 9.7.9.8 ld.shared::cluster: any block's bytes, or zeros and no access. */
+__device__ __forceinline__ uint4 load_shared_cluster_16_if(bool there, u32 address)
+{
+    uint4 bytes;
+    asm volatile("{\n"
+                 ".reg .pred there;\n"
+                 "setp.ne.s32 there, %4, 0;\n"
+                 "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+                 "@there ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%5];\n"
+                 "}\n"
+                 : "=&r"(bytes.x), "=&r"(bytes.y), "=&r"(bytes.z), "=&r"(bytes.w)
+                 : "r"((int)there), "r"(address)
+                 : "memory");
+    return bytes;
+}
+
+/* 9.7.9.11 st.shared: accumulators as they are. (By way of their bits NVVM keeps them as integers, moves them back
+ * behind wgmma.fence, and ptxas serialises what reads them.) */
+__device__ __forceinline__ void store_shared_f32x4(u32 address, float a, float b, float c, float d)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
+/* 9.7.13.15.16 mbarrier.try_wait.relaxed: waits, and orders nothing: for taking turns. */
+__device__ __forceinline__ void mbarrier_wait_relaxed(u32 mbarrier, u32 parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "WAIT:\n"
+                 "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra WAIT;\n"
+                 "}\n" ::"r"(mbarrier),
+                 "r"(parity)
+                 : "memory");
+}
+
 #endif

@@ -38,34 +38,39 @@ static bool fail_smla(char why[HARNESS_WHY])
     return false;
 }
 
-/* The entry point of the plan's first variant. */
+/* The entry point of the plan's first variant, or of the one for clusters. */
 static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
 {
     struct gen_refusal refusal;
     struct gen_bundle bundle;
     if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
         return;
-    const struct gen_variant *variant = &bundle.plan.variants[0];
+    const struct gen_variant *variant =
+        &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : 0];
     for (size_t i = 0; i < (size_t)harness->module->kernel_count; i++)
         if (strcmp(harness->module->kernels[i].name, variant->entry) == 0)
             harness->kernel = &harness->module->kernels[i];
     harness->blocks_per_query = variant->blocks_per_query;
     harness->blocks_per_sm = variant->blocks_per_sm;
+    harness->threads = variant->threads;
+    harness->shared_bytes = variant->shared_bytes;
     gen_bundle_free(&bundle);
 }
 
-bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk,
-                  char why[HARNESS_WHY])
+static bool open_variant(struct harness *harness, const smla_kernel_desc *desc, int32_t cluster_blocks,
+                         char why[HARNESS_WHY])
 {
     const smla_context_desc context_desc = {.struct_size = sizeof(context_desc), .cache_policy = SMLA_CACHE_OFF};
-    const smla_kernel_desc desc = {
-        .struct_size = sizeof(desc), .op = op, .h_q = h_q, .d_qk = d_qk, .flags = flags, .target = "90"};
     smla_context *context = NULL;
     struct text text = {0};
-    *harness = (struct harness){.op = op, .h_q = h_q, .d_qk = d_qk, .support = {.struct_size = sizeof(smla_support)}};
+    *harness = (struct harness){.op = desc->op,
+                                .h_q = desc->h_q,
+                                .d_qk = desc->d_qk,
+                                .cluster_blocks = cluster_blocks,
+                                .support = {.struct_size = sizeof(smla_support)}};
     bool fine = smla_context_create(&context_desc, &context) == SMLA_OK &&
-                smla_query_support(context, &desc, &harness->support) == SMLA_OK &&
-                smla_generate(context, &desc, SMLA_EMIT_PTX, keep, &text) == SMLA_OK;
+                smla_query_support(context, desc, &harness->support) == SMLA_OK &&
+                smla_generate(context, desc, SMLA_EMIT_PTX, keep, &text) == SMLA_OK;
     if (!fine)
         fail_smla(why);
     smla_context_destroy(context);
@@ -73,10 +78,26 @@ bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t 
         harness->module = emu_module_load(text.bytes, text.size, why);
     free(text.bytes);
     if (harness->module)
-        find_kernel(harness, &desc);
+        find_kernel(harness, desc);
     if (harness->module && !harness->kernel)
-        snprintf(why, HARNESS_WHY, "the PTX has no entry point of the plan's first variant");
+        snprintf(why, HARNESS_WHY, "the PTX has no entry point of the plan's variant");
     return harness->kernel != NULL;
+}
+
+bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk,
+                  char why[HARNESS_WHY])
+{
+    const smla_kernel_desc desc = {
+        .struct_size = sizeof(desc), .op = op, .h_q = h_q, .d_qk = d_qk, .flags = flags, .target = "90"};
+    return open_variant(harness, &desc, 1, why);
+}
+
+bool harness_open_split(struct harness *harness, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
+                        char why[HARNESS_WHY])
+{
+    const smla_kernel_desc desc = {
+        .struct_size = sizeof(desc), .op = SMLA_OP_PREFILL, .h_q = h_q, .d_qk = d_qk, .target = "90"};
+    return open_variant(harness, &desc, cluster_blocks, why);
 }
 
 void harness_close(struct harness *harness)
@@ -149,7 +170,7 @@ bool harness_call_make(const struct harness *harness, struct harness_call *call,
                                      .s_q = s_q,
                                      .s_kv = s_kv,
                                      .topk = topk,
-                                     .sm_scale = 0.04419417f,
+                                     .sm_scale = harness->sm_scale != 0 ? harness->sm_scale : 0.04419417f,
                                      .query = call->query,
                                      .kv = call->kv,
                                      .indices = call->indices,
@@ -249,7 +270,8 @@ enum { SM_COUNT = 2 };
 
 static uint32_t grid_blocks(const struct harness *harness, int64_t s_q)
 {
-    const int64_t blocks = s_q * harness->blocks_per_query, most = (int64_t)SM_COUNT * harness->blocks_per_sm;
+    const int64_t blocks = s_q * harness->blocks_per_query * harness->cluster_blocks,
+                  most = (int64_t)SM_COUNT * harness->blocks_per_sm;
     return (uint32_t)(most > 0 && most < blocks ? most : blocks);
 }
 
@@ -262,8 +284,9 @@ enum emu_result harness_run(const struct harness *harness, const struct harness_
     struct emu_launch launch = {.kernel = harness->kernel,
                                 .params = (const uint8_t *)&params,
                                 .grid = {grid_blocks(harness, call->s_q), reference ? (uint32_t)call->h_q : 1, 1},
-                                .block = {harness->support.threads, 1, 1},
-                                .shared_bytes = harness->support.shared_bytes,
+                                .block = {(uint32_t)harness->threads, 1, 1},
+                                .cluster = {(uint32_t)harness->cluster_blocks, 1, 1},
+                                .shared_bytes = (uint32_t)harness->shared_bytes,
                                 .sm_count = SM_COUNT,
                                 .dependent = true}; /* the strictest: nothing before griddepcontrol.wait */
     const enum emu_result result = emu_run(&launch, options, memory, report);

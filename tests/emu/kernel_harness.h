@@ -29,11 +29,18 @@ struct harness {
     int32_t h_q, d_qk;
     int32_t blocks_per_query;
     int32_t blocks_per_sm;
+    int32_t threads;
+    int32_t shared_bytes;
+    float sm_scale;         /* of calls; 0: 1 / sqrt(512) */
+    int32_t cluster_blocks; /* a query's; 1: no cluster */
 };
 
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
 bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk,
                   char why[HARNESS_WHY]);
+/* The variant for few queries, in clusters of so many blocks. */
+bool harness_open_split(struct harness *harness, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
+                        char why[HARNESS_WHY]);
 void harness_close(struct harness *harness);
 
 /* A call for that kernel's heads and width. */

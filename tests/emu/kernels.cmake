@@ -19,6 +19,14 @@ if(TARGET gpu-prefill)
         "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
     endforeach()
   endforeach()
+  # The kernel for few queries in clusters of 2, 4 and 8: four queries on so many multiprocessors.
+  foreach(run 8=lazy 16=random 32=eager 32=random)
+    string(REGEX MATCH "^([0-9]+)=(.*)$" run "${run}")
+    set(name emu.gpu_prefill_few_queries_${CMAKE_MATCH_1}_${CMAKE_MATCH_2})
+    add_test(NAME ${name} COMMAND gpu-prefill few-queries)
+    set_tests_properties(${name} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+      "${emulated};SMLA_EMU_SM_COUNT=${CMAKE_MATCH_1};SMLA_EMU_SCHEDULE=${CMAKE_MATCH_2};SMLA_EMU_SEED=1")
+  endforeach()
   # Of more multiprocessors than a persistent kernel may take.
   foreach(schedule eager lazy random)
     add_test(NAME emu.gpu_neighbours_${schedule} COMMAND gpu-neighbours)

@@ -122,6 +122,30 @@ static void persistent_kernel(void **state)
     harness_close(&harness);
 }
 
+/* Few queries: clusters of each size, keys for all of a cluster's blocks, for some and for none. */
+static void split_kernel(void **state)
+{
+    static const int64_t calls[][2] = {{2, 640}, {1, 300}, {4, 130}, {1, 0}};
+    (void)state;
+    for (int32_t cluster = 2; cluster <= 8; cluster *= 2)
+        for (int32_t d_qk = 512; d_qk <= 576; d_qk += 64) {
+            struct harness harness;
+            char why[HARNESS_WHY];
+            if (!harness_open_split(&harness, cluster, 64, d_qk, why))
+                fail_msg("%s", why);
+            for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+                struct harness_call call;
+                assert_true(harness_call_make(&harness, &call, calls[i][0], 400, calls[i][1]));
+                for (int schedule = EMU_EAGER; schedule <= EMU_PCT; schedule++) {
+                    const struct emu_options options = options_of((enum emu_schedule)schedule, i);
+                    must_be_right(&harness, &call, &options);
+                }
+                harness_call_free(&call);
+            }
+            harness_close(&harness);
+        }
+}
+
 /* A result must not hang on an order of sums, nor on the last bits of approximate functions. */
 static void every_arithmetic(void **state)
 {
@@ -183,14 +207,9 @@ static void register_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule),
-        cmocka_unit_test(short_lists),
-        cmocka_unit_test(every_shape),
-        cmocka_unit_test(persistent_kernel),
-        cmocka_unit_test(every_arithmetic),
-        cmocka_unit_test(reference_kernel),
-        cmocka_unit_test(cost),
-        cmocka_unit_test(register_rows),
+        cmocka_unit_test(every_schedule),    cmocka_unit_test(short_lists),  cmocka_unit_test(every_shape),
+        cmocka_unit_test(persistent_kernel), cmocka_unit_test(split_kernel), cmocka_unit_test(every_arithmetic),
+        cmocka_unit_test(reference_kernel),  cmocka_unit_test(cost),         cmocka_unit_test(register_rows),
     };
     return cmocka_run_group_tests(tests, open_kernels, close_kernels);
 }

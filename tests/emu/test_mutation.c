@@ -22,6 +22,8 @@ struct equivalent {
 static const struct equivalent equivalents[] = {
     {"smla_sm90_prefill_persistent", "bar.warp.sync",
      "the lanes of an emulated warp have one clock: what its stmatrix wrote is there for all of them"},
+    {"smla_sm90_prefill_split", "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64",
+     "a turn at the matrix unit: without it the values are the same, later"},
 };
 
 static const char *equivalent_reason(const char *kernel, const struct emu_instr *instr)
@@ -102,19 +104,20 @@ struct tally {
     int mutants, noticed, equivalent;
 };
 
-/* Two calls, for a persistent kernel: what one does not come by, the other does. */
-enum { CALLS = 2 };
+/* Several calls: what one does not come by, another does. */
+enum { MOST_CALLS = 5 };
 
-static void try_mutant(const struct harness *harness, const struct harness_call calls[CALLS], struct emu_instr *instr,
-                       struct tally *tally)
+static void try_mutant(const struct harness *harness, const struct harness_call *calls, int call_count,
+                       struct emu_instr *instr, struct tally *tally)
 {
     const struct emu_instr original = *instr;
     char how[160];
     instr->exec = mutation_of(instr);
     instr->orders_lanes = false;
     tally->mutants++;
-    const bool noticed =
-        is_noticed(harness, &calls[0], how) || (harness->blocks_per_sm > 0 && is_noticed(harness, &calls[1], how));
+    bool noticed = false;
+    for (int i = 0; !noticed && i < call_count; i++)
+        noticed = is_noticed(harness, &calls[i], how);
     *instr = original;
     const char *reason = equivalent_reason(harness->kernel->name, instr);
     tally->noticed += noticed;
@@ -129,21 +132,42 @@ static void try_mutant(const struct harness *harness, const struct harness_call 
                            : "");
 }
 
+static void hunt_in(struct harness *harness, int64_t s_q, const int64_t *topk, int call_count, struct tally *tally)
+{
+    struct harness_call calls[MOST_CALLS];
+    for (int i = 0; i < call_count; i++) {
+        char how[160];
+        assert_true(harness_call_make(harness, &calls[i], s_q, 600, topk[i]));
+        assert_false(is_noticed(harness, &calls[i], how)); /* the kernel as it is */
+    }
+    for (uint32_t i = 0; i < harness->kernel->instr_count; i++)
+        if (mutation_of(&harness->kernel->instrs[i]))
+            try_mutant(harness, calls, call_count, &harness->kernel->instrs[i], tally);
+    for (int i = 0; i < call_count; i++)
+        harness_call_free(&calls[i]);
+    harness_close(harness);
+}
+
+/* A persistent kernel also with lists of two blocks of keys. */
 static void hunt(uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk, int64_t s_q, int64_t topk, struct tally *tally)
 {
     struct harness harness;
-    struct harness_call calls[CALLS];
     char why[HARNESS_WHY];
     if (!harness_open(&harness, op, flags, h_q, d_qk, why))
         fail_msg("%s", why);
-    assert_true(harness_call_make(&harness, &calls[0], s_q, 600, topk));
-    assert_true(harness_call_make(&harness, &calls[1], s_q, 600, topk / 3)); /* persistent: of two blocks of keys */
-    for (uint32_t i = 0; i < harness.kernel->instr_count; i++)
-        if (mutation_of(&harness.kernel->instrs[i]))
-            try_mutant(&harness, calls, &harness.kernel->instrs[i], tally);
-    for (int i = 0; i < CALLS; i++)
-        harness_call_free(&calls[i]);
-    harness_close(&harness);
+    hunt_in(&harness, s_q, (int64_t[]){topk, topk / 3}, harness.blocks_per_sm > 0 ? 2 : 1, tally);
+}
+
+/* Two blocks of threads a query, with so many keys that slots are filled again, and with few, down to none; last blocks
+ * of every length. Logits of which later ones are larger by more than the threshold. */
+static void hunt_split(int32_t d_qk, struct tally *tally)
+{
+    struct harness harness;
+    char why[HARNESS_WHY];
+    if (!harness_open_split(&harness, 2, 64, d_qk, why))
+        fail_msg("%s", why);
+    harness.sm_scale = 1;
+    hunt_in(&harness, 1, (int64_t[]){512, 224, 192, 160, 16}, 5, tally);
 }
 
 static void every_deletion_is_noticed(void **state)
@@ -156,6 +180,8 @@ static void every_deletion_is_noticed(void **state)
     hunt(SMLA_OP_PREFILL, 0, 64, 576, 1, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 8, 512, 1, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 32, 512, 3, 700, &tally);
+    hunt_split(512, &tally);
+    hunt_split(576, &tally);
     hunt(SMLA_OP_PREFILL_REFERENCE, 0, 64, 512, 1, 3, &tally);
     print_message("%d mutants, %d noticed (%.0f %%), %d equivalent\n", tally.mutants, tally.noticed,
                   100.0 * tally.noticed / tally.mutants, tally.equivalent);

@@ -11,6 +11,7 @@
 
 #include "bundle.h"
 #include "config.h"
+#include "plan_rules.h"
 
 static smla_kernel_desc prefill_desc(const char *target)
 {
@@ -205,14 +206,14 @@ static void bundle_holds_every_include(void **state)
     (void)state;
     struct gen_bundle bundle;
     make_bundle(SMLA_OP_PREFILL, "90a", &bundle);
-    assert_string_equal(bundle.files[0].name, "sm90_prefill.cu");
+    assert_string_equal(bundle.files[0].name, "smla_unit.cu");
     assert_string_equal(bundle.options[0], "--gpu-architecture=sm_90a");
     struct gen_text flat = {0};
     gen_bundle_flatten(&bundle, &flat);
     assert_false(flat.failed);
     assert_null(strstr(flat.bytes, "\n#include"));
     static const char *const once[] = {"#define SMLA_CONFIG_CUH", "#define SMLA_TYPES_CUH", "smla_sm90_prefill(",
-                                       "#define SMLA_WGMMA_CUH"};
+                                       "smla_sm90_prefill_split(", "#define SMLA_WGMMA_CUH"};
     for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
         const char *first = strstr(flat.bytes, once[i]);
         assert_non_null(first);
@@ -259,13 +260,20 @@ static void for_each_sm90_prefill(void (*check)(const struct gen_bundle *bundle)
 static void check_regions(const struct gen_bundle *bundle)
 {
     int32_t end = 0;
+    bool split = false;
     for (int32_t i = 0; i < bundle->plan.region_count; i++) {
         const struct gen_region *region = &bundle->plan.regions[i];
+        if (!split && strncmp(region->name, "split_", 6) == 0) { /* another entry point's begin */
+            assert_int_equal(end, bundle->plan.variants[0].shared_bytes);
+            split = true;
+            end = 0;
+        }
         assert_int_equal(region->offset_bytes, end);
         assert_int_equal(region->offset_bytes % 8, 0);
         end += region->size_bytes;
     }
-    assert_int_equal(end, bundle->plan.variants[0].shared_bytes);
+    assert_int_equal(end, bundle->plan.variants[split ? bundle->plan.split_variant : 0].shared_bytes);
+    assert_int_equal(split, bundle->plan.split_variant != 0);
     assert_true(end <= bundle->spec.target->shared_bytes);
 }
 
@@ -299,6 +307,87 @@ static void registers_add_up(void **state)
 {
     (void)state;
     for_each_sm90_prefill(check_registers);
+}
+
+/* ---- Rules ---- */
+
+/* The cluster that a call gets; 0: the kernel's own variant. */
+static int32_t cluster_of(const struct gen_plan *plan, int32_t sm_count, int64_t units, int64_t topk)
+{
+    static const int32_t any[GEN_MAX_RULES] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
+    struct gen_choice choices[GEN_MAX_RULES];
+    gen_choices_make(plan, sm_count, any, choices);
+    const struct gen_choice *choice = gen_choose(choices, plan->rule_count, units, topk, 0);
+    if (!choice)
+        return 0;
+    assert_int_equal(choice->variant, plan->split_variant);
+    assert_int_equal(choice->threads, plan->variants[choice->variant].threads);
+    assert_int_equal(choice->shared_bytes, plan->variants[choice->variant].shared_bytes);
+    return choice->cluster_blocks;
+}
+
+static void few_queries_are_split(void **state)
+{
+    static const struct {
+        int32_t sm_count;
+        int64_t units, topk;
+        int32_t cluster;
+    } rows[] = {
+        {132, 1, 640, 8},  {132, 16, 640, 8},   {132, 17, 640, 4},
+        {132, 33, 640, 4}, {132, 34, 640, 2},   {132, 66, 640, 2},
+        {132, 67, 640, 0}, {132, 4096, 640, 0}, {132, 1, 449, 8},
+        {132, 1, 448, 4},  {132, 1, 193, 4},    {132, 1, 192, 2},
+        {132, 1, 65, 2},   {132, 1, 64, 0},     {132, 1, 0, 0},
+        {114, 14, 640, 8}, {114, 15, 640, 4},   {114, 58, 640, 0},
+        {2, 1, 640, 2},    {1, 1, 640, 0},      {132, INT32_MAX, INT32_MAX, 0},
+    };
+    struct gen_bundle bundle;
+    (void)state;
+    make_bundle(SMLA_OP_PREFILL, "90", &bundle);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(cluster_of(&bundle.plan, rows[i].sm_count, rows[i].units, rows[i].topk), rows[i].cluster);
+    gen_bundle_free(&bundle);
+}
+
+/* Where fewer clusters run at once than there are multiprocessors for, smaller ones are taken. */
+static void clusters_that_do_not_fit_are_not_taken(void **state)
+{
+    static const int32_t active[GEN_MAX_RULES] = {0, 30, 60};
+    struct gen_choice choices[GEN_MAX_RULES];
+    struct gen_bundle bundle;
+    (void)state;
+    make_bundle(SMLA_OP_PREFILL, "90", &bundle);
+    gen_choices_make(&bundle.plan, 132, active, choices);
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 0)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 30, 640, 0)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 31, 640, 0)->cluster_blocks, 2);
+    assert_null(gen_choose(choices, bundle.plan.rule_count, 61, 640, 0));
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 3)->cluster_blocks, 2); /* a call's own limit */
+    assert_null(gen_choose(choices, bundle.plan.rule_count, 2, 640, 3));
+    gen_bundle_free(&bundle);
+}
+
+/* Kernels over one bf16 cache whose queries' bits may depend on how many there are. */
+static void what_is_not_split(void **state)
+{
+    smla_kernel_desc descs[6];
+    (void)state;
+    for (size_t i = 0; i < sizeof(descs) / sizeof(descs[0]); i++)
+        descs[i] = prefill_desc("90");
+    descs[0].flags = SMLA_KERNEL_PERSISTENT;
+    descs[1].flags = SMLA_KERNEL_CHECKED;
+    descs[2].batch_invariant = 1;
+    descs[3].kv_format = "v41";
+    descs[4].extra_kv_format = "bf16";
+    descs[5].h_q = 32;
+    for (size_t i = 0; i < sizeof(descs) / sizeof(descs[0]); i++) {
+        struct gen_bundle bundle;
+        struct gen_refusal refusal = {""};
+        assert_int_equal(gen_bundle_make(&descs[i], NULL, &bundle, &refusal), SMLA_OK);
+        assert_int_equal(bundle.plan.rule_count, i < 2 ? 3 : 0);
+        assert_int_equal(bundle.plan.split_variant != 0, i < 2);
+        gen_bundle_free(&bundle);
+    }
 }
 
 /* Heads are covered, by no more blocks than there are of 64; and each plan's kernel is the one that is meant. */
@@ -547,6 +636,9 @@ int main(void)
         cmocka_unit_test(refusals_say_what_would_work),
         cmocka_unit_test(kv_formats_add_up),
         cmocka_unit_test(layouts_are_checked),
+        cmocka_unit_test(few_queries_are_split),
+        cmocka_unit_test(clusters_that_do_not_fit_are_not_taken),
+        cmocka_unit_test(what_is_not_split),
         cmocka_unit_test(preset_is_its_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

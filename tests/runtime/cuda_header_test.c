@@ -31,6 +31,9 @@ _Static_assert(offsetof(CUlaunchAttribute, id) == offsetof(struct rt_cu_launch_a
 _Static_assert(offsetof(CUlaunchAttribute, value) == offsetof(struct rt_cu_launch_attribute, value), "and its value");
 _Static_assert(sizeof(CUlaunchAttributeValue) == sizeof(((struct rt_cu_launch_attribute *)0)->value), "and its value");
 _Static_assert(offsetof(CUlaunchAttributeValue, programmaticStreamSerializationAllowed) == 0, "and its member");
+_Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.x) == 0, "and its member");
+_Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.y) == 4, "and its member");
+_Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.z) == 8, "and its member");
 _Static_assert(sizeof(CUresult) == sizeof(rt_cu_result), "result");
 _Static_assert(sizeof(CUdevice) == sizeof(rt_cu_device), "device");
 _Static_assert(sizeof(nvrtcResult) == sizeof(rt_nvrtc_result), "result");

@@ -89,11 +89,12 @@ static void launches_exactly_this(void **state)
 
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     call->world.driver->clear_log();
+    call->args.s_q = 100;
     must_prefill(call, call->kernel, (void *)0x51);
     snprintf(expected, sizeof expected,
              "cuCtxGetCurrent()\n"
-             "cuLaunchKernelEx(grid 7 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 301, extra none, ctx "
-             "c1)\n",
+             "cuLaunchKernelEx(grid 100 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 301, extra none, "
+             "ctx c1)\n",
              support.threads, support.shared_bytes);
     assert_string_equal(call->world.driver->log(), expected);
     memset(&params, 0, sizeof params);
@@ -114,7 +115,7 @@ static void launches_exactly_this(void **state)
     params.out_stride_head = 512;
     params.lse_stride_token = 64;
     params.max_logits_stride_token = 64;
-    params.s_q = 7;
+    params.s_q = 100;
     params.cache[0].s_kv = 4096;
     params.cache[0].page_tokens = 1u << 31; /* one page */
     params.cache[0].page_multiplier = 1u << 31;
@@ -174,6 +175,7 @@ static void passes_pages(void **state)
 {
     struct call *call = *state;
     const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+    call->args.s_q = 100; /* few queries have one entry point */
     static const uint32_t sizes[] = {1, 2, 3, 53, 61, 64, 69, 256, 576, 641, 65537, 0x40000001, 0x7fffffff};
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -291,6 +293,7 @@ static void persistent_launch(void **state)
     smla_kernel_desc desc = prefill_desc();
 
     desc.flags = SMLA_KERNEL_PERSISTENT;
+    desc.batch_invariant = 1;
     call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
     call->world.driver->sm_count = 4;
     smla_kernel *kernel = must_prepare(call->world.context, &desc);
@@ -301,6 +304,39 @@ static void persistent_launch(void **state)
     must_prefill(call, kernel, NULL);
     assert_non_null(strstr(call->world.driver->log(), "cuLaunchKernelEx(grid 3 1 1, block 384 1 1,"));
     smla_kernel_destroy(kernel);
+}
+
+/* Few queries: as many blocks a query as there are multiprocessors for, and blocks of keys; paged or not. */
+static void few_queries_launch_in_clusters(void **state)
+{
+    static const struct {
+        int64_t s_q, topk, page_tokens;
+        const char *launch;
+    } rows[] = {
+        {1, 640, 0, "(grid 8 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {16, 640, 0, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {16, 640, 64, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {17, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 4), function 321,"},
+        {34, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
+        {66, 640, 0, "(grid 132 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
+        {67, 640, 0, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
+        {67, 640, 64, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 311,"},
+        {1, 448, 0, "(grid 4 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 4), function 321,"},
+        {1, 65, 0, "(grid 2 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
+        {1, 64, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
+        {1, 0, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
+    };
+    struct call *call = *state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        call->args.s_q = rows[i].s_q;
+        call->args.topk = rows[i].topk;
+        call->args.kv_page_tokens = rows[i].page_tokens;
+        call->world.driver->clear_log();
+        must_prefill(call, call->kernel, NULL);
+        if (strstr(call->world.driver->log(), rows[i].launch) == NULL)
+            fail_msg("s_q %d, topk %d: %s", (int)rows[i].s_q, (int)rows[i].topk, call->world.driver->log());
+    }
 }
 
 static void must_launch_blocks(const struct call *call, smla_kernel *kernel, unsigned blocks)
@@ -331,6 +367,7 @@ static void keeps_sm_limit(void **state)
     call->args.sm_limit = 7;
     must_launch_blocks(call, call->kernel, 1000);
     desc.flags = SMLA_KERNEL_PERSISTENT;
+    desc.batch_invariant = 1; /* whose few queries are not split */
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     assert_int_equal(support.blocks_per_sm, 1);
     call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
@@ -683,6 +720,7 @@ int main(void)
         TEST(optional_tensors_may_be_null),
         TEST(reference_launch),
         TEST(persistent_launch),
+        TEST(few_queries_launch_in_clusters),
         TEST(keeps_sm_limit),
         TEST(launches_after_previous),
         TEST(another_current_context),

@@ -305,6 +305,15 @@ static rt_cu_result func_set_attribute(rt_cu_function function, int attribute, i
     return 0;
 }
 
+static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
+                                        const struct rt_cu_launch_config *config)
+{
+    CALLED("cuOccupancyMaxActiveClusters", "grid %u, block %u, shared %u, cluster %u, function %x", config->gridDimX,
+           config->blockDimX, config->sharedMemBytes, config->attrs[0].value.clusterDim.x, NUMBER(function));
+    *clusters = (int)((unsigned int)state.sm_count / config->attrs[0].value.clusterDim.x);
+    return 0;
+}
+
 /* " (id: value, …)" of a launch's attributes, or "". */
 static const char *attribute_text(const struct rt_cu_launch_config *config, char *text, size_t room)
 {
@@ -444,6 +453,7 @@ static const struct symbol symbols[] = {
     ROW("cuKernelGetParamInfo", 12040, kernel_get_param_info),
     ROW("cuFuncGetAttribute", 2020, func_get_attribute),
     ROW("cuFuncSetAttribute", 9000, func_set_attribute),
+    ROW("cuOccupancyMaxActiveClusters", 11070, max_active_clusters),
     ROW("cuLaunchKernelEx", 11060, launch_kernel),
     ROW("cuStreamIsCapturing", 10000, stream_is_capturing),
     ROW("cuStreamSynchronize", 2000, stream_synchronize),

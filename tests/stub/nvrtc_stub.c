@@ -20,7 +20,8 @@ static void reset(void)
         .minor = 9,
         .arch_count = 4,
         .archs = {80, 90, 100, 103},
-        .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_turned smla_sm90_prefill_turned_paged",
+        .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split smla_sm90_prefill_turned "
+                 "smla_sm90_prefill_turned_paged",
         .compile_log = "",
         .reset = reset,
         .log = call_log_text,
@@ -171,7 +172,7 @@ rt_nvrtc_result nvrtcGetProgramLog(rt_nvrtc_program program, char *log)
     return 0;
 }
 
-enum { PTX_BYTES = 1024, MOST_ENTRIES = 4 };
+enum { PTX_BYTES = 1024, MOST_ENTRIES = 5 };
 
 /* Takes the next of state.entry's names; false when there is none left. */
 static bool next_entry(const char **at, char name[128])

@@ -210,6 +210,14 @@ static rt_cu_result set_function_attribute(rt_cu_function function, int attribut
     return RT_CUDA_SUCCESS;
 }
 
+static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
+                                        const struct rt_cu_launch_config *config)
+{
+    (void)function, (void)config;
+    *clusters = 0;
+    return RT_CUDA_SUCCESS;
+}
+
 static rt_cu_result launch(const struct rt_cu_launch_config *config, rt_cu_function function, void **parameters,
                            void **extra)
 {
@@ -370,6 +378,7 @@ static const struct {
     ROW("cuKernelGetParamInfo", get_param_info),
     ROW("cuFuncGetAttribute", get_function_attribute),
     ROW("cuFuncSetAttribute", set_function_attribute),
+    ROW("cuOccupancyMaxActiveClusters", max_active_clusters),
     ROW("cuLaunchKernelEx", launch),
 };
 

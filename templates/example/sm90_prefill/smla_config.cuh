@@ -27,12 +27,22 @@
 #define SMLA_KV_SCALE_OFFSET_BYTES 1024 /* bytes, by the description */
 #define SMLA_KV_SCALE_BYTES 0 /* bytes, by the description */
 #define SMLA_KV_TAIL_OFFSET_BYTES 1024 /* bytes, by the description */
+#define SMLA_SPLIT_THREADS 256 /* threads, by the plan */
+#define SMLA_SPLIT_KEY_SLOTS 2 /* slots, by the plan */
+#define SMLA_SPLIT_PROBABILITY_SLOTS 2 /* slots, by the plan */
+#define SMLA_SPLIT_SHARED_BYTES 214592 /* bytes, by the plan */
 #define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
 #define SMLA_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns */
 #define SMLA_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
 #define SMLA_ROW_SCALE_OFFSET 212992 /* bytes, by the plan: factor for out before a block's P.V */
 #define SMLA_OUT_SCALE_OFFSET 213504 /* bytes, by the plan: factor for out at the end */
 #define SMLA_BARRIERS_OFFSET 213760 /* bytes, by the plan: mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready */
+#define SMLA_SPLIT_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end half of the part */
+#define SMLA_SPLIT_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns; at the end the other half of the part */
+#define SMLA_SPLIT_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
+#define SMLA_SPLIT_ROWS_OFFSET 212992 /* bytes, by the plan: the rows' largest logits, references and sums */
+#define SMLA_SPLIT_ROW_SCALE_OFFSET 214016 /* bytes, by the plan: factor for out before a block's P.V */
+#define SMLA_SPLIT_BARRIERS_OFFSET 214528 /* bytes, by the plan: mbarriers: key_full for each key slot, p_ready and p_free for each slot of P, logits_done */
 #define SMLA_SHARED_BYTES 213832 /* bytes, by the plan */
 
 #endif

@@ -37,7 +37,8 @@ static bool same_name(const char *a, const char *b)
 static bool same_kernel(const smla_kernel_desc *a, const smla_kernel_desc *b)
 {
     return a->h_q == b->h_q && a->d_qk == b->d_qk && same_name(a->kv_format, b->kv_format) &&
-           same_name(a->extra_kv_format, b->extra_kv_format) && a->flags == b->flags && a->kv_layout == b->kv_layout &&
+           same_name(a->extra_kv_format, b->extra_kv_format) && a->flags == b->flags &&
+           a->batch_invariant == b->batch_invariant && a->kv_layout == b->kv_layout &&
            a->extra_kv_layout == b->extra_kv_layout;
 }
 
@@ -144,7 +145,9 @@ static int32_t valid_entry(const struct problem_spec *spec, uint64_t *state)
 
 static int32_t draw_entry(const struct problem_spec *spec, int64_t position, bool dead, uint64_t *state)
 {
-    if (spec->s_kv == 0 || dead || (spec->first_block_dead && position < 64) || random_chance(state, spec->invalid))
+    const bool elsewhere = spec->live_block != 0 && position / 64 != spec->live_block - 1;
+    if (spec->s_kv == 0 || dead || (spec->first_block_dead && position < 64) || elsewhere ||
+        random_chance(state, spec->invalid))
         return invalid_entry(spec, state);
     return valid_entry(spec, state);
 }
@@ -462,6 +465,7 @@ bool problem_make(struct bench *bench, const struct problem_spec *spec, struct p
     spec = &out->spec;
     smla_kernel_desc desc = describe(spec);
     desc.flags = bench->kernel_flags;
+    desc.batch_invariant = bench->batch_invariant;
     if (prepare_both(bench, &desc, why) != 0)
         return false;
     out->args = (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),

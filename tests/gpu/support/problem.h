@@ -42,6 +42,7 @@ struct problem_spec {
     bool nan_sink;         /* and NaN at head 7 */
     bool duplicates;       /* each key twice */
     bool first_block_dead; /* no valid key among the first 64 */
+    int64_t live_block;    /* 1 up: all valid keys are among these 64 of the list; 0: anywhere */
     bool nan_selected;     /* a NaN in one selected row, an infinity in another */
     bool strided;          /* every tensor is a view with odd strides */
     float sm_scale;        /* 0: 1/sqrt(512); for a scale of zero give -0.0f */
@@ -76,6 +77,7 @@ struct bench {
     smla_kernel *reference;
     smla_kernel_desc desc; /* of prefill */
     uint32_t kernel_flags; /* of the next problem's prefill kernel */
+    bool batch_invariant;  /* the same */
     bool emulated;         /* no card but the emulated device: problems are cut to size, the CPU reference judges */
 };
 
