@@ -136,7 +136,7 @@ static smla_status check_flags(const smla_kernel_desc *desc, struct gen_refusal 
                           desc->flags, SMLA_KERNEL_CHECKED, SMLA_KERNEL_NOT_PERSISTENT);
     if (desc->flags && desc->op != SMLA_OP_PREFILL)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "flags 0x%x: there is no checked or persistent %s kernel, only prefill's: use 0", desc->flags,
+                          "flags 0x%x: there is no flag of a %s kernel, only of prefill's: use 0", desc->flags,
                           gen_op_name(desc->op));
     return SMLA_OK;
 }

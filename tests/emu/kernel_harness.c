@@ -8,7 +8,8 @@
 
 #include "bf16.h"
 #include "compare.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
+#include "tensor_map.h"
 
 enum { D_V = 512, NAN_BF16 = 0x7fff };
 
@@ -275,14 +276,40 @@ static uint32_t grid_blocks(const struct harness *harness, int64_t s_q)
     return (uint32_t)(most > 0 && most < blocks ? most : blocks);
 }
 
+/* [s_q, h_q, columns] bf16, as the runtime has it. */
+static void encode_map(uint64_t address, const struct harness_call *call, int32_t columns, uint32_t heads,
+                       struct smla_tensor_map *map)
+{
+    const uint64_t dims[3] = {(uint64_t)columns, (uint64_t)call->h_q, (uint64_t)call->s_q};
+    const uint64_t strides[2] = {(uint64_t)columns * 2, (uint64_t)columns * 2 * (uint64_t)call->h_q};
+    const uint32_t box[3] = {SMLA_MAP_COLUMNS, heads, 1}, steps[3] = {1, 1, 1};
+    enum { L2_256B = 3 };
+
+    /* A map that is not made stays zeros, which a kernel that uses it is stopped for. */
+    emu_tensor_map_encode_tiled(map, EMU_MAP_BF16, 3, address, dims, strides, box, steps, EMU_MAP_INTERLEAVE_NONE,
+                                EMU_MAP_SWIZZLE_128B, L2_256B, EMU_MAP_FILL_ZERO);
+}
+
+/* The maps are behind what kernels without them take. */
+static struct smla_prefill_tensor_params with_maps(const struct smla_prefill_params *params,
+                                                   const struct harness_call *call)
+{
+    struct smla_prefill_tensor_params with = {.prefill = *params};
+
+    encode_map((uint64_t)(uintptr_t)params->query, call, call->d_qk, SMLA_QUERY_MAP_HEADS, &with.query_map);
+    encode_map((uint64_t)(uintptr_t)params->out, call, D_V, SMLA_OUT_MAP_HEADS, &with.out_map);
+    return with;
+}
+
 enum emu_result harness_run(const struct harness *harness, const struct harness_call *call,
                             const struct emu_options *options, struct emu_report *report, bool *wrong)
 {
     const bool reference = harness->op == SMLA_OP_PREFILL_REFERENCE;
     struct emu_memory *memory = emu_memory_create();
     const struct smla_prefill_params params = make_params(memory, call, reference ? 4 : 2);
+    const struct smla_prefill_tensor_params tensor_params = with_maps(&params, call);
     struct emu_launch launch = {.kernel = harness->kernel,
-                                .params = (const uint8_t *)&params,
+                                .params = (const uint8_t *)&tensor_params,
                                 .grid = {grid_blocks(harness, call->s_q), reference ? (uint32_t)call->h_q : 1, 1},
                                 .block = {(uint32_t)harness->threads, 1, 1},
                                 .cluster = {(uint32_t)harness->cluster_blocks, 1, 1},

@@ -107,7 +107,7 @@ static void persistent_kernel(void **state)
     struct harness harness;
     char why[HARNESS_WHY];
     (void)state;
-    if (!harness_open(&harness, SMLA_OP_PREFILL, SMLA_KERNEL_PERSISTENT, 64, 512, why))
+    if (!harness_open(&harness, SMLA_OP_PREFILL, 0, 64, 512, why))
         fail_msg("%s", why);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         struct harness_call call;

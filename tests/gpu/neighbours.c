@@ -384,11 +384,11 @@ static void test_sm_limits(struct bench *bench)
     const struct problem_spec plain = {.s_q = 600, .s_kv = 2048, .topk = 200, .lengths = LENGTHS_WILD, .sink = true};
     struct problem_spec heads = plain, many = plain;
     many.emulated_s_q = 16;
-    test_sm_limit(bench, "sm_limit 1, 7, 1000: persistent", &many, SMLA_KERNEL_PERSISTENT);
+    test_sm_limit(bench, "sm_limit 1, 7, 1000: persistent", &many, 0);
     many.h_q = 128;
     many.emulated_s_q = 9;
-    test_sm_limit(bench, "sm_limit 1, 7, 1000: persistent, 128 heads", &many, SMLA_KERNEL_PERSISTENT);
-    test_sm_limit(bench, "sm_limit 1, 7, 1000: not persistent", &plain, 0);
+    test_sm_limit(bench, "sm_limit 1, 7, 1000: persistent, 128 heads", &many, 0);
+    test_sm_limit(bench, "sm_limit 1, 7, 1000: not persistent", &plain, SMLA_KERNEL_NOT_PERSISTENT);
     heads.h_q = 16;
     test_sm_limit(bench, "sm_limit 1, 7, 1000: few heads", &heads, 0);
 }
@@ -413,8 +413,8 @@ int main(void)
         test_prefill(&with, "chain: 64 heads, lists, captured", 64, 0, LISTS, true, true);
         test_prefill(&with, "chain: 16 heads, lists", 16, 0, LISTS, true, false);
         test_prefill(&with, "chain: 16 heads, queries", 16, 0, QUERIES, true, false);
-        test_prefill(&with, "chain: persistent, lists", 64, SMLA_KERNEL_PERSISTENT, LISTS, true, false);
-        test_prefill(&with, "chain: persistent, queries", 64, SMLA_KERNEL_PERSISTENT, QUERIES, true, false);
+        test_prefill(&with, "chain: not persistent, lists", 64, SMLA_KERNEL_NOT_PERSISTENT, LISTS, true, false);
+        test_prefill(&with, "chain: not persistent, queries", 64, SMLA_KERNEL_NOT_PERSISTENT, QUERIES, true, false);
         test_combine(&with, "chain: combine");
         test_halves(&with, "chain: prefill, prefill, combine");
         if (bench.emulated) /* emu.mutation deletes the waits of all kernels */

@@ -131,8 +131,6 @@ static const struct problem_spec specs[] = {
      .lengths = LENGTHS_RANDOM},
 };
 
-/* Each number of heads that takes a tile of its own, and those that do not fill it, with one list or other thing that
- * hurts: the kernel for few heads in all widths (72 and 80 heads with d 576 are the other kernel's). */
 /* Blocks of threads that go through many queries, long and short; the last of them short (lists of one or two blocks of
  * keys, where a warpgroup can be done with a query before others have begun it), or without any key. */
 static const struct problem_spec persistent[] = {
@@ -575,30 +573,44 @@ static void test_batch_invariance(struct bench *bench, const char *name, int32_t
     way_free(&way);
 }
 
-static bool has_persistent_kernel(const struct problem_spec *spec)
-{
-    const int32_t h_q = spec->h_q == 0 ? 64 : spec->h_q;
-    return (h_q > 80 || h_q == 64) && (spec->d_qk == 0 || spec->d_qk == 512);
-}
-
 static void test_table(struct bench *bench, const struct problem_spec *table, size_t count, int repeats)
 {
     for (size_t i = 0; i < count; i++)
-        if (bench->kernel_flags == 0 || has_persistent_kernel(&table[i]))
+        test_values(bench, &table[i], repeats);
+}
+
+/* Kernels that compute the same query tokens: a batch-invariant one is not split, however few they are. */
+enum which { BY_PLAN, PERSISTENT, NOT_PERSISTENT, KERNELS };
+
+static void choose_kernel(struct bench *bench, enum which which)
+{
+    bench->batch_invariant = which != BY_PLAN;
+    bench->kernel_flags = which == NOT_PERSISTENT ? SMLA_KERNEL_NOT_PERSISTENT : 0;
+}
+
+static bool has_persistent_kernel(const struct problem_spec *spec)
+{
+    const int32_t h_q = spec->h_q == 0 ? 64 : spec->h_q;
+    return (h_q > 80 || (h_q > 56 && h_q <= 64)) && (spec->d_qk == 0 || spec->d_qk == 512);
+}
+
+static void test_persistent_table(struct bench *bench, const struct problem_spec *table, size_t count, int repeats)
+{
+    for (size_t i = 0; i < count; i++)
+        if (has_persistent_kernel(&table[i]))
             test_values(bench, &table[i], repeats);
 }
 
 static void test_persistent(struct bench *bench, int repeats)
 {
     printf("persistent:\n");
-    bench->kernel_flags = SMLA_KERNEL_PERSISTENT;
-    test_table(bench, first_port, sizeof(first_port) / sizeof(first_port[0]), repeats);
-    test_table(bench, specs, sizeof(specs) / sizeof(specs[0]), repeats);
-    test_table(bench, persistent, sizeof(persistent) / sizeof(persistent[0]), repeats);
+    choose_kernel(bench, PERSISTENT);
+    test_persistent_table(bench, first_port, sizeof(first_port) / sizeof(first_port[0]), repeats);
+    test_persistent_table(bench, specs, sizeof(specs) / sizeof(specs[0]), repeats);
+    test_persistent_table(bench, persistent, sizeof(persistent) / sizeof(persistent[0]), repeats);
     test_threads(bench);
     test_capture(bench);
-    test_batch_invariance(bench, "N1 batch invariance", 64);
-    bench->kernel_flags = 0;
+    choose_kernel(bench, BY_PLAN);
 }
 
 static void test_ways(struct bench *bench)
@@ -641,12 +653,13 @@ int main(int argc, char **argv)
     for (size_t i = 0; (all || first_port_only) && i < sizeof(first_port) / sizeof(first_port[0]); i++) {
         struct problem_spec spec = first_port[i];
         spec.s_q = spec.s_q < most_queries ? spec.s_q : most_queries;
-        for (int flag = 0; flag < (all ? 1 : 2); flag++) {
-            bench.kernel_flags = flag ? SMLA_KERNEL_PERSISTENT : 0;
-            test_values(&bench, &spec, repeats);
+        for (enum which which = BY_PLAN; which < KERNELS; which++) {
+            choose_kernel(&bench, which);
+            if (which != PERSISTENT || first_port_only)
+                test_values(&bench, &spec, repeats);
         }
     }
-    bench.kernel_flags = 0;
+    choose_kernel(&bench, BY_PLAN);
     if (all || few_heads_only)
         test_table(&bench, few_heads, sizeof(few_heads) / sizeof(few_heads[0]), repeats);
     if (all || few_queries_only)

@@ -477,7 +477,7 @@ static void support_tells(void **state)
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.supported, 0);
     assert_string_equal(support.reason,
-                        "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1) and SMLA_KERNEL_PERSISTENT (0x2)");
+                        "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1) and SMLA_KERNEL_NOT_PERSISTENT (0x2)");
 }
 
 /* Where nothing may be compiled, the line that builds the kernel says which it is: as options, or in a file. */
@@ -497,16 +497,16 @@ static void told_as_what_it_is(void **state)
     assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
     assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked target=90a", "--kv-format bf16 --checked --emit cubin");
-    desc.flags |= SMLA_KERNEL_PERSISTENT;
+    desc.flags |= SMLA_KERNEL_NOT_PERSISTENT;
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
-    assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked persistent target=90a",
-                 "--kv-format bf16 --checked --persistent --emit cubin");
+    assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked not_persistent target=90a",
+                 "--kv-format bf16 --checked --not-persistent --emit cubin");
     desc.kv_layout = &layout;
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
-    assert_error(SMLA_ERROR_NOT_CACHED, "\"flags\":[\"checked\",\"persistent\"]}]' >kernel.json");
-    desc.flags = SMLA_KERNEL_PERSISTENT;
+    assert_error(SMLA_ERROR_NOT_CACHED, "\"flags\":[\"checked\",\"not_persistent\"]}]' >kernel.json");
+    desc.flags = SMLA_KERNEL_NOT_PERSISTENT;
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
-    assert_error(SMLA_ERROR_NOT_CACHED, "\"flags\":[\"persistent\"]}]' >kernel.json");
+    assert_error(SMLA_ERROR_NOT_CACHED, "\"flags\":[\"not_persistent\"]}]' >kernel.json");
     smla_context_destroy(context);
 }
 

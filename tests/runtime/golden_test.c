@@ -30,9 +30,9 @@ static const struct format_row {
 /* The others, for each target that has such a kernel. The reference kernel is the same for every h_q. */
 static const smla_kernel_desc others[] = {
     {.op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .flags = SMLA_KERNEL_CHECKED},
-    {.op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .flags = SMLA_KERNEL_PERSISTENT},
-    {.op = SMLA_OP_PREFILL, .h_q = 128, .d_qk = 512, .flags = SMLA_KERNEL_PERSISTENT},
-    {.op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .flags = SMLA_KERNEL_PERSISTENT | SMLA_KERNEL_CHECKED},
+    {.op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .flags = SMLA_KERNEL_NOT_PERSISTENT},
+    {.op = SMLA_OP_PREFILL, .h_q = 128, .d_qk = 512, .flags = SMLA_KERNEL_NOT_PERSISTENT},
+    {.op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .flags = SMLA_KERNEL_NOT_PERSISTENT | SMLA_KERNEL_CHECKED},
     {.op = SMLA_OP_PREFILL, .h_q = 8, .d_qk = 576, .kv_format = "v32", .flags = SMLA_KERNEL_CHECKED},
     {.op = SMLA_OP_PREFILL_REFERENCE, .h_q = 64, .d_qk = 512},
     {.op = SMLA_OP_PREFILL_REFERENCE, .h_q = 128, .d_qk = 576},

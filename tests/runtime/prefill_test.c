@@ -292,7 +292,6 @@ static void persistent_launch(void **state)
     struct call *call = *state;
     smla_kernel_desc desc = prefill_desc();
 
-    desc.flags = SMLA_KERNEL_PERSISTENT;
     desc.batch_invariant = 1;
     call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
     call->world.driver->sm_count = 4;
@@ -361,12 +360,13 @@ static void keeps_sm_limit(void **state)
     smla_kernel_desc desc = prefill_desc();
     smla_support support = {.struct_size = sizeof support};
 
+    desc.flags = SMLA_KERNEL_NOT_PERSISTENT;
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     assert_int_equal(support.blocks_per_sm, 0);
     call->args.s_q = 1000;
     call->args.sm_limit = 7;
     must_launch_blocks(call, call->kernel, 1000);
-    desc.flags = SMLA_KERNEL_PERSISTENT;
+    desc.flags = 0;
     desc.batch_invariant = 1; /* whose few queries are not split */
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     assert_int_equal(support.blocks_per_sm, 1);
