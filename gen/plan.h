@@ -45,7 +45,7 @@ struct gen_variant {
     const char *entry; /* extern "C" symbol */
     int32_t threads;
     int32_t shared_bytes; /* dynamic */
-    int32_t param_bytes;  /* 0: the plan's; else of an entry point that takes the beginning of the plan's struct alone */
+    int32_t param_bytes; /* 0: the plan's; else of an entry point that takes the beginning of the plan's struct alone */
     int32_t blocks_per_query;
     int32_t blocks_per_sm; /* persistent: no more blocks than so many a multiprocessor are launched, which share the
                               work among them; 0: each block has its one query */

@@ -364,7 +364,8 @@ static void clusters_that_do_not_fit_are_not_taken(void **state)
     assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 30, 640, 0)->cluster_blocks, 4);
     assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 31, 640, 0)->cluster_blocks, 2);
     assert_null(gen_choose(choices, bundle.plan.rule_count, 61, 640, 0));
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 3)->cluster_blocks, 2); /* a call's own limit */
+    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 3)->cluster_blocks,
+                     2); /* a call's own limit */
     assert_null(gen_choose(choices, bundle.plan.rule_count, 2, 640, 3));
     gen_bundle_free(&bundle);
 }
