@@ -21,7 +21,7 @@ struct gen_spec {
     int32_t d_v;
     bool batch_invariant;
     bool checked;                  /* SMLA_KERNEL_CHECKED */
-    bool not_persistent;               /* SMLA_KERNEL_NOT_PERSISTENT */
+    bool not_persistent;           /* SMLA_KERNEL_NOT_PERSISTENT */
     struct gen_kv_format kv;       /* name NULL: the operator reads no cache */
     struct gen_kv_format extra_kv; /* of a second cache */
     bool has_extra_kv;

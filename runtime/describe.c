@@ -55,9 +55,9 @@ static void describe_format(const struct gen_kv_format *format, const char *pref
 static void describe_file_command(const struct gen_spec *spec, const char *cache, char text[RT_COMMAND_BYTES])
 {
     const char *const flags = spec->checked && spec->not_persistent ? ",\"flags\":[\"checked\",\"not_persistent\"]"
-                              : spec->checked                   ? ",\"flags\":[\"checked\"]"
+                              : spec->checked                       ? ",\"flags\":[\"checked\"]"
                               : spec->not_persistent                ? ",\"flags\":[\"not_persistent\"]"
-                                                                : "";
+                                                                    : "";
     char format[RT_LAYOUT_BYTES + 32], extra[RT_LAYOUT_BYTES + 32] = "";
 
     describe_format(&spec->kv, "", format);

@@ -338,16 +338,47 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
     return SMLA_OK;
 }
 
-static struct rt_tensor map_of(const smla_kernel *kernel, const struct tensor *tensor, const void *data, int64_t s_q,
-                               int32_t columns, unsigned int box_heads)
+/* What a tensor map can hold. */
+static smla_status check_map(const struct tensor *tensor)
+{
+    const int64_t least = ((int64_t)1 << 40) / 2;
+
+    if (tensor->rows > 1 && tensor->row_stride >= least)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s %lld: a tensor map has strides below 2^40 bytes, so less than %lld elements",
+                       tensor->row_stride_name, (long long)tensor->row_stride, (long long)least);
+    if (tensor->column_stride >= least)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "%s %lld: a tensor map has strides below 2^40 bytes, so less than %lld elements",
+                       tensor->column_stride_name, (long long)tensor->column_stride, (long long)least);
+    return SMLA_OK;
+}
+
+/* Of one token the stride means nothing. */
+static struct rt_tensor map_of(const struct tensor *tensor, unsigned int box_heads)
 {
     return (struct rt_tensor){
         .name = tensor->name,
-        .data = data,
-        .dims = {(uint64_t)columns, (uint64_t)kernel->h_q, (uint64_t)s_q},
-        .strides = {(uint64_t)tensor->column_stride * 2, (uint64_t)tensor->row_stride * 2},
+        .data = tensor->pointer,
+        .dims = {(uint64_t)tensor->width, (uint64_t)tensor->columns, (uint64_t)tensor->rows},
+        .strides = {(uint64_t)tensor->column_stride * 2, tensor->rows > 1 ? (uint64_t)tensor->row_stride * 2 : 16},
         .box = {SMLA_MAP_COLUMNS, box_heads, 1},
     };
+}
+
+static smla_status add_maps(const struct tensor tensors[TENSORS], struct smla_prefill_tensor_params *params,
+                            struct rt_launch *launch)
+{
+    smla_status status = check_map(&tensors[QUERY]);
+
+    if (status == SMLA_OK)
+        status = check_map(&tensors[OUT]);
+    launch->map_count = 2;
+    launch->tensors[0] = map_of(&tensors[QUERY], SMLA_QUERY_MAP_HEADS);
+    launch->tensors[1] = map_of(&tensors[OUT], SMLA_OUT_MAP_HEADS);
+    launch->maps[0] = &params->query_map;
+    launch->maps[1] = &params->out_map;
+    return status;
 }
 
 /* A block for each query and its heads; of a persistent kernel, which shares them, no more than have a place. */
@@ -388,20 +419,15 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
+    smla_status status = SMLA_OK;
 
     if (choice)
         launch_in_clusters(kernel, choice, &launch);
-    else if (kernel->tensor_maps) {
-        launch.map_count = 2;
-        launch.tensors[0] =
-            map_of(kernel, &tensors[QUERY], params->query, params->s_q, kernel->d_qk, SMLA_QUERY_MAP_HEADS);
-        launch.tensors[1] = map_of(kernel, &tensors[OUT], params->out, params->s_q, kernel->d_v, SMLA_OUT_MAP_HEADS);
-        launch.maps[0] = &tensor_params->query_map;
-        launch.maps[1] = &tensor_params->out_map;
-    }
+    else if (kernel->tensor_maps)
+        status = add_maps(tensors, tensor_params, &launch);
     if (!kernel->check_variant) /* whose call has waited */
         rt_add_launch_flags(&launch, args->launch_flags);
-    return rt_launch_on(kernel, &launch, stream);
+    return status == SMLA_OK ? rt_launch_on(kernel, &launch, stream) : status;
 }
 
 /* What a checked kernel looks at: the tensors that are there, and how the lists are called. */

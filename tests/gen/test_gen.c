@@ -212,8 +212,9 @@ static void bundle_holds_every_include(void **state)
     gen_bundle_flatten(&bundle, &flat);
     assert_false(flat.failed);
     assert_null(strstr(flat.bytes, "\n#include"));
-    static const char *const once[] = {"#define SMLA_CONFIG_CUH", "#define SMLA_TYPES_CUH", "smla_sm90_prefill(",
-                                       "smla_sm90_prefill_split(", "#define SMLA_WGMMA_CUH"};
+    static const char *const once[] = {"#define SMLA_CONFIG_CUH", "#define SMLA_TYPES_CUH",
+                                       "smla_sm90_prefill_persistent(", "smla_sm90_prefill_split(",
+                                       "#define SMLA_WGMMA_CUH"};
     for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
         const char *first = strstr(flat.bytes, once[i]);
         assert_non_null(first);
@@ -401,9 +402,9 @@ static void check_heads(const struct gen_bundle *bundle)
     const bool turned = h_q <= 56 || (h_q > 64 && h_q <= 80 && bundle->spec.d_qk == 512);
     assert_true(heads * blocks >= h_q && blocks <= (h_q + 63) / 64);
     assert_int_equal(number_of(&bundle->plan, "head_blocks"), blocks);
-    assert_string_equal(bundle->plan.kernel, turned                       ? "sm90_prefill_turned"
+    assert_string_equal(bundle->plan.kernel, turned                     ? "sm90_prefill_turned"
                                              : bundle->spec.d_qk == 512 ? "sm90_prefill_persistent"
-                                                                          : "sm90_prefill");
+                                                                        : "sm90_prefill");
     assert_true(turned ? heads - h_q < 8 : heads == 64);
 }
 
@@ -498,8 +499,7 @@ static void refusals_say_what_would_work(void **state)
         {1, 64, 512, 0, NULL, NULL, "90", 2, 0, SMLA_ERROR_INVALID_ARGUMENT, "batch_invariant 2"},
         {1, 64, 512, 0, NULL, NULL, "90", 0, 4, SMLA_ERROR_UNSUPPORTED,
          "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1)"},
-        {2, 64, 512, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED,
-         "no flag of a prefill_reference kernel"},
+        {2, 64, 512, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no flag of a prefill_reference kernel"},
         {3, 64, 0, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no flag of a combine kernel, only"},
         {2, 64, 576, 0, "v32", NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "the reference reads one bf16 cache"},
         {3, 129, 0, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "h_q 129: query heads are 1 to 128"},

@@ -35,7 +35,7 @@ static smla_kernel_desc checked_desc(void)
 {
     smla_kernel_desc desc = prefill_desc();
 
-    desc.flags = SMLA_KERNEL_CHECKED;
+    desc.flags |= SMLA_KERNEL_CHECKED;
     return desc;
 }
 
@@ -469,7 +469,7 @@ static void support_tells(void **state)
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.launches, 2);
     assert_int_equal(support.variants, 4);
-    desc.flags = 0;
+    desc.flags &= ~(uint32_t)SMLA_KERNEL_CHECKED;
     assert_int_equal(smla_query_support(NULL, &desc, &plain), SMLA_OK);
     assert_string_equal(support.variant, plain.variant);
     assert_string_not_equal(support.kernel_id, plain.kernel_id);
@@ -495,6 +495,7 @@ static void told_as_what_it_is(void **state)
     world_open_stubs(&world);
     context_desc.jit_policy = SMLA_JIT_OFF;
     assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    desc.flags = SMLA_KERNEL_CHECKED;
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
     assert_error(SMLA_ERROR_NOT_CACHED, "kv=bf16 checked target=90a", "--kv-format bf16 --checked --emit cubin");
     desc.flags |= SMLA_KERNEL_NOT_PERSISTENT;

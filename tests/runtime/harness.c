@@ -53,8 +53,12 @@ smla_context_desc stub_context_desc(void)
 
 smla_kernel_desc prefill_desc(void)
 {
-    return (smla_kernel_desc){
-        .struct_size = sizeof(smla_kernel_desc), .op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .d_v = 512};
+    return (smla_kernel_desc){.struct_size = sizeof(smla_kernel_desc),
+                              .op = SMLA_OP_PREFILL,
+                              .h_q = 64,
+                              .d_qk = 512,
+                              .d_v = 512,
+                              .flags = SMLA_KERNEL_NOT_PERSISTENT};
 }
 
 smla_kernel_desc reference_desc(void)
@@ -62,6 +66,7 @@ smla_kernel_desc reference_desc(void)
     smla_kernel_desc desc = prefill_desc();
 
     desc.op = SMLA_OP_PREFILL_REFERENCE;
+    desc.flags = 0;
     return desc;
 }
 

@@ -307,6 +307,7 @@ static void switched_off_compiler_tells_the_command(void **state)
     char *folder = make_folder();
     char variable[600];
 
+    kernel_desc.flags = 0;
     desc.jit_policy = SMLA_JIT_OFF;
     desc.cache_policy = SMLA_CACHE_RW;
     desc.cache_dir = folder;

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "harness.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
 
 /* Device pointers that nobody follows. */
 #define DEVICE(type, address) ((type *)(uintptr_t)(address))
@@ -292,16 +292,40 @@ static void persistent_launch(void **state)
     struct call *call = *state;
     smla_kernel_desc desc = prefill_desc();
 
-    desc.batch_invariant = 1;
+    desc.flags = 0;
+    desc.batch_invariant = 1; /* whose few queries are not split */
     call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
+    call->world.driver->param_bytes = sizeof(struct smla_prefill_tensor_params);
+    call->world.driver->param_offset = 48; /* of what the driver counts from, to a multiple of 64 */
     call->world.driver->sm_count = 4;
     smla_kernel *kernel = must_prepare(call->world.context, &desc);
     call->world.driver->sm_count = 132; /* of kernels to come */
     must_prefill(call, kernel, NULL);
     assert_non_null(strstr(call->world.driver->log(), "cuLaunchKernelEx(grid 4 1 1, block 384 1 1,"));
     call->args.s_q = 3;
+    call->world.driver->clear_log();
+    call->world.driver->set_current(NULL);
     must_prefill(call, kernel, NULL);
-    assert_non_null(strstr(call->world.driver->log(), "cuLaunchKernelEx(grid 3 1 1, block 384 1 1,"));
+    static const char maps[] =
+        "cuCtxGetCurrent()\ncuCtxPushCurrent(ctx c1)\n" /* encoding takes a context */
+        "cuTensorMapEncodeTiled(type 9, rank 3, at 10000, dims 512 64 3, strides 1024 65536, box 64 64 1, steps 1 1 1, "
+        "0 3 3 0, ctx c1)\n"
+        "cuTensorMapEncodeTiled(type 9, rank 3, at 60000, dims 512 64 3, strides 1024 65536, box 64 64 1, steps 1 1 1, "
+        "0 3 3 0, ctx c1)\n"
+        "cuLaunchKernelEx(grid 3 1 1, block 384 1 1,";
+    assert_memory_equal(call->world.driver->log(), maps, sizeof maps - 1);
+    struct smla_prefill_tensor_params params;
+    memcpy(&params, call->world.driver->params, sizeof params);
+    assert_memory_equal(&params.query_map, "@@@@", 4); /* what the stub has written: the box's heads */
+    assert_memory_equal(&params.out_map, "@@@@", 4);
+    /* Of one token the stride means nothing; of more it has a bound. */
+    call->args.s_q = 1;
+    call->args.query_stride_token = (int64_t)1 << 45;
+    must_prefill(call, kernel, NULL);
+    call->args.s_q = 2;
+    assert_int_equal(smla_prefill(kernel, &call->args, NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "query_stride_token 35184372088832",
+                 "a tensor map has strides below 2^40 bytes");
     smla_kernel_destroy(kernel);
 }
 
@@ -371,6 +395,7 @@ static void keeps_sm_limit(void **state)
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     assert_int_equal(support.blocks_per_sm, 1);
     call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
+    call->world.driver->param_bytes = sizeof(struct smla_prefill_tensor_params);
     smla_kernel *kernel = must_prepare(call->world.context, &desc);
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
         call->args.sm_limit = caps[i].limit;
@@ -388,6 +413,10 @@ static void launches_after_previous(void **state)
     struct call *call = *state;
 
     call->args.launch_flags = SMLA_LAUNCH_AFTER_PREVIOUS;
+    must_prefill(call, call->kernel, NULL);
+    assert_non_null(strstr(call->world.driver->log(), "attrs 2 (4: 2, 6: 1),")); /* few queries: in clusters, too */
+    call->world.driver->clear_log();
+    call->args.s_q = 100;
     must_prefill(call, call->kernel, NULL);
     assert_non_null(strstr(call->world.driver->log(), "attrs 1 (6: 1),"));
     call->world.driver->set_current(NULL);

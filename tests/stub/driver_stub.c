@@ -343,6 +343,20 @@ static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_c
     return 0;
 }
 
+/* The address and the box's heads are what a test can tell two maps by. */
+static rt_cu_result encode_tiled(void *map, int type, unsigned int rank, void *address, const uint64_t *dims,
+                                 const uint64_t *strides, const unsigned int *box, const unsigned int *element_strides,
+                                 int interleave, int swizzle, int l2_promotion, int fill)
+{
+    CALLED("cuTensorMapEncodeTiled",
+           "type %d, rank %u, at %x, dims %u %u %u, strides %u %u, box %u %u %u, steps %u %u %u, %d %d %d %d, ctx %x",
+           type, rank, NUMBER(address), (unsigned)dims[0], (unsigned)dims[1], (unsigned)dims[2], (unsigned)strides[0],
+           (unsigned)strides[1], box[0], box[1], box[2], element_strides[0], element_strides[1], element_strides[2],
+           interleave, swizzle, l2_promotion, fill, NUMBER(get_current()));
+    memset(map, (int)box[1], 128);
+    return 0;
+}
+
 static rt_cu_result stream_is_capturing(rt_cu_stream stream, int *status)
 {
     CALLED("cuStreamIsCapturing", "stream %x", NUMBER(stream));
@@ -455,6 +469,7 @@ static const struct symbol symbols[] = {
     ROW("cuFuncSetAttribute", 9000, func_set_attribute),
     ROW("cuOccupancyMaxActiveClusters", 11070, max_active_clusters),
     ROW("cuLaunchKernelEx", 11060, launch_kernel),
+    ROW("cuTensorMapEncodeTiled", 12000, encode_tiled),
     ROW("cuStreamIsCapturing", 10000, stream_is_capturing),
     ROW("cuStreamSynchronize", 2000, stream_synchronize),
     ROW("cuMemsetD32Async", 3020, memset_d32),

@@ -9,7 +9,7 @@
 
 #include "bf16.h"
 #include "cuda_types.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
 #include "reference.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -175,10 +175,12 @@ static rt_cu_result unload(rt_cu_library library)
     return RT_CUDA_SUCCESS;
 }
 
+enum { TAKES_NO_MAPS = 1, TAKES_MAPS = 2 };
+
 static rt_cu_result get_kernel(rt_cu_kernel *kernel, rt_cu_library library, const char *name)
 {
-    (void)library, (void)name;
-    *kernel = (rt_cu_kernel)(uintptr_t)1;
+    (void)library;
+    *kernel = (rt_cu_kernel)(uintptr_t)(strstr(name, "persistent") ? TAKES_MAPS : TAKES_NO_MAPS);
     return RT_CUDA_SUCCESS;
 }
 
@@ -191,9 +193,9 @@ static rt_cu_result get_function(rt_cu_function *function, rt_cu_kernel kernel)
 
 static rt_cu_result get_param_info(rt_cu_kernel kernel, size_t index, size_t *offset, size_t *size)
 {
-    (void)kernel;
     *offset = 0;
-    *size = sizeof(struct smla_prefill_params);
+    *size = (uintptr_t)kernel == TAKES_MAPS ? sizeof(struct smla_prefill_tensor_params)
+                                            : sizeof(struct smla_prefill_params);
     return index == 0 ? RT_CUDA_SUCCESS : RT_CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -223,6 +225,15 @@ static rt_cu_result launch(const struct rt_cu_launch_config *config, rt_cu_funct
 {
     (void)config, (void)function, (void)extra;
     return compute(parameters[0]);
+}
+
+static rt_cu_result encode_tiled(void *map, int type, unsigned int rank, void *address, const uint64_t *dims,
+                                 const uint64_t *strides, const unsigned int *box, const unsigned int *element_strides,
+                                 int interleave, int swizzle, int l2_promotion, int fill)
+{
+    (void)map, (void)type, (void)rank, (void)address, (void)dims, (void)strides, (void)box, (void)element_strides;
+    (void)interleave, (void)swizzle, (void)l2_promotion, (void)fill;
+    return RT_CUDA_SUCCESS;
 }
 
 /* ---- What the tools call by name, too ---- */
@@ -380,6 +391,7 @@ static const struct {
     ROW("cuFuncSetAttribute", set_function_attribute),
     ROW("cuOccupancyMaxActiveClusters", max_active_clusters),
     ROW("cuLaunchKernelEx", launch),
+    ROW("cuTensorMapEncodeTiled", encode_tiled),
 };
 
 rt_cu_result cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *why)

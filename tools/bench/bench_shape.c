@@ -224,6 +224,6 @@ json_t *bench_shape_json(const struct bench_shape *shape)
     return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:I, s:s}", "h_q", shape->h_q, "d_qk",
                      shape->d_qk, "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv",
                      (json_int_t)shape->s_kv, "kv_format", shape->kv_format[0] == 0 ? "bf16" : shape->kv_format, "page",
-                     (json_int_t)shape->page, "lengths", lengths, "sink", shape->sink, "not_persistent", shape->not_persistent,
-                     "sm_limit", (json_int_t)shape->sm_limit, "indices", indices_name(shape));
+                     (json_int_t)shape->page, "lengths", lengths, "sink", shape->sink, "not_persistent",
+                     shape->not_persistent, "sm_limit", (json_int_t)shape->sm_limit, "indices", indices_name(shape));
 }

@@ -24,8 +24,8 @@ struct bench_shape {
     int64_t length_low; /* topk_length of each row is uniform in [low, high]; high 0: none */
     int64_t length_high;
     bool sink;
-    bool not_persistent;  /* SMLA_KERNEL_NOT_PERSISTENT */
-    int64_t sm_limit; /* of smla_prefill_args */
+    bool not_persistent; /* SMLA_KERNEL_NOT_PERSISTENT */
+    int64_t sm_limit;    /* of smla_prefill_args */
     enum bench_indices indices;
     char indices_file[256];
 };

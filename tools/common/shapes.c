@@ -144,9 +144,10 @@ static int read_flags(const struct place *place, const char *key, const json_t *
         else if (strcmp(flag, "not_persistent") == 0)
             *out |= SMLA_KERNEL_NOT_PERSISTENT;
         else
-            return cli_fail(CLI_USAGE,
-                            "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", \"not_persistent\")",
-                            place->path, place->index);
+            return cli_fail(
+                CLI_USAGE,
+                "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", \"not_persistent\")",
+                place->path, place->index);
     }
     return CLI_FINE;
 }

@@ -44,7 +44,8 @@ struct shapes_job {
         {"kv-format", required_argument, NULL, CLI_OPTION_KV_FORMAT},                                                  \
         {"extra-kv-format", required_argument, NULL, CLI_OPTION_EXTRA_KV_FORMAT},                                      \
         {"batch-invariant", no_argument, NULL, CLI_OPTION_BATCH_INVARIANT},                                            \
-        {"checked", no_argument, NULL, CLI_OPTION_CHECKED}, {"not-persistent", no_argument, NULL, CLI_OPTION_NOT_PERSISTENT},  \
+        {"checked", no_argument, NULL, CLI_OPTION_CHECKED},                                                            \
+        {"not-persistent", no_argument, NULL, CLI_OPTION_NOT_PERSISTENT},                                              \
     {                                                                                                                  \
         "from", required_argument, NULL, CLI_OPTION_FROM                                                               \
     }
@@ -60,7 +61,7 @@ struct shapes_job {
     "  --extra-kv-format NAME  format of a second cache (none)\n"                                                      \
     "  --batch-invariant       a query's bits depend on its own inputs alone\n"                                        \
     "  --checked               calls look for bad indices, lengths and extents first (prefill)\n"                      \
-    "  --not-persistent        a block of threads a query where the plan would share them out (prefill)\n"                \
+    "  --not-persistent        a block of threads a query where the plan would share them out (prefill)\n"             \
     "  --from FILE             descriptions from a JSON array of objects with the keys op, h_q,\n"                     \
     "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant, flags,\n"                       \
     "                          and kv_layout, extra_kv_layout: objects (docs/tools.md)\n"
