@@ -297,6 +297,7 @@ template <bool PAGED> struct item_stream {
                                            int slot, u32 units_done)
     {
         if (block == QUERY) {
+            fence_proxy_async(); /* another query may have been read there, by the generic proxy */
             copy_query(params, units_done + 1, half, memory, slot);
             return;
         }

@@ -280,6 +280,7 @@ __device__ __forceinline__ void softmax_block(block_memory &memory, float scale_
                 sum += logit[i + j];
             }
         state.sum = state.sum * factor[high] + quad_sum(sum);
+        __syncwarp(); /* all four have read the state */
         if (rows.lane % 4 == 0)
             memory.rows[rows.low + 8 * high] = state;
     }

@@ -217,8 +217,13 @@ static void test_without_wait(const struct neighbours *with, const char *name)
     const struct problem_spec spec = {.name = name, .s_q = 200, .s_kv = 2048, .topk = 320};
     struct problem problem;
     char why[PROBLEM_WHY];
+    bench->kernel_flags = SMLA_KERNEL_NOT_PERSISTENT; /* the kernel that the mutant is made of, not split */
+    bench->batch_invariant = true;
     bool fine = problem_make(bench, &spec, &problem, why);
-    if (fine && !mutant_make(bench, "griddepcontrol_wait();", "", &mutant, why)) {
+    const bool made = fine && mutant_make(bench, "griddepcontrol_wait();", "", &mutant, why);
+    bench->kernel_flags = 0;
+    bench->batch_invariant = false;
+    if (fine && !made) {
         printf("       %-44s not run: %s\n", name, why);
         problem_free(bench, &problem);
         return;

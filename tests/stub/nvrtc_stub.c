@@ -21,7 +21,7 @@ static void reset(void)
         .arch_count = 4,
         .archs = {80, 90, 100, 103},
         .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split smla_sm90_prefill_turned "
-                 "smla_sm90_prefill_turned_paged",
+                 "smla_sm90_prefill_turned_paged smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged",
         .compile_log = "",
         .reset = reset,
         .log = call_log_text,
@@ -172,7 +172,7 @@ rt_nvrtc_result nvrtcGetProgramLog(rt_nvrtc_program program, char *log)
     return 0;
 }
 
-enum { PTX_BYTES = 1024, MOST_ENTRIES = 5 };
+enum { PTX_BYTES = 1024, MOST_ENTRIES = 8 };
 
 /* Takes the next of state.entry's names; false when there is none left. */
 static bool next_entry(const char **at, char name[128])
@@ -203,7 +203,7 @@ static size_t write_ptx(const struct rt_nvrtc_program_opaque *program, char ptx[
 
 /* Header, then the bytes of .shstrtab, .note.nv.tkinfo and code, then their rows; a .text.<entry> for each entry, all
  * of the same code. */
-enum { NAMES_AT = sizeof(Elf64_Ehdr), NAMES = 256, NOTE = 64, CODE = 64, CUBIN_ROWS = 3 + MOST_ENTRIES };
+enum { NAMES_AT = sizeof(Elf64_Ehdr), NAMES = 512, NOTE = 64, CODE = 64, CUBIN_ROWS = 3 + MOST_ENTRIES };
 enum {
     NOTE_AT = NAMES_AT + NAMES,
     CODE_AT = NOTE_AT + NOTE,

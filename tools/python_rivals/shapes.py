@@ -26,6 +26,7 @@ class Shape:
     lengths: Optional[Tuple[int, int]] = None  # topk_length of each row is uniform in it
     sink: bool = False
     not_persistent: bool = False
+    sm_limit: int = 0
     indices: str = "uniform"  # a kind, or a file
 
     def to_json(self) -> Dict[str, Any]:
@@ -43,7 +44,7 @@ class Shape:
         """What smla-bench measures and this does not; "" when it does."""
         if self.kv_format != "bf16" or self.page:
             return "the rivals take rows of bf16: smla-bench prefill measures other caches"
-        if self.not_persistent:
+        if self.not_persistent or self.sm_limit:
             return "from Python the plan chooses the kernel: smla-bench prefill measures one that is asked for"
         return ""
 

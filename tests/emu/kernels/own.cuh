@@ -15,13 +15,7 @@ extern __shared__ __align__(1024) u8 memory[];
 
 /* ---- mbarriers ---- */
 
-/* 9.7.13.15.13: arrives, and more bytes are to come in this phase. */
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(u32 mbarrier, u32 bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mbarrier), "r"(bytes) : "memory");
-}
-
-/* … at the barrier of any block of the cluster (address by mapa). */
+/* 9.7.13.15.13, at the barrier of any block of the cluster (address by mapa). */
 __device__ __forceinline__ void mbarrier_arrive_cluster(u32 mbarrier)
 {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(mbarrier) : "memory");
@@ -60,21 +54,10 @@ __device__ __forceinline__ void tensor_store(const tensor_map *map, u32 from, in
                  : "memory");
 }
 
-/* 9.7.9.25.6 */
-__device__ __forceinline__ void bulk_commit_group()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
+/* 9.7.9.25.4.4: of this thread's groups at most PENDING have not been written. */
 template <int PENDING> __device__ __forceinline__ void bulk_wait_group()
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
-/* … until the sources have been read. */
-template <int PENDING> __device__ __forceinline__ void bulk_wait_group_read()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
 /* ---- Clusters ---- */

@@ -48,8 +48,13 @@ static bool load(struct bench *bench, struct gen_bundle *bundle, struct mutant *
 
 bool mutant_make(struct bench *bench, const char *from, const char *to, struct mutant *out, char why[PROBLEM_WHY])
 {
-    const smla_kernel_desc desc = {
-        .struct_size = sizeof(desc), .op = SMLA_OP_PREFILL, .h_q = 64, .d_qk = 512, .target = "90"};
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                                   .op = SMLA_OP_PREFILL,
+                                   .h_q = 64,
+                                   .d_qk = 512,
+                                   .target = "90",
+                                   .batch_invariant = 1,
+                                   .flags = SMLA_KERNEL_NOT_PERSISTENT};
     struct gen_bundle bundle;
     struct gen_refusal refusal;
     if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK) {
@@ -84,7 +89,9 @@ int mutant_main(const char *from, const char *to, const char *what)
     }
     const struct problem_spec spec = {.name = "planted", .s_q = 2, .s_kv = 2048, .topk = 128};
     struct problem problem;
-    const bool ran = mutant_make(&bench, from, to, &mutant, why) && problem_make(&bench, &spec, &problem, why) &&
+    bench.kernel_flags = SMLA_KERNEL_NOT_PERSISTENT;
+    bench.batch_invariant = true; /* few queries are not split */
+    const bool ran = problem_make(&bench, &spec, &problem, why) && mutant_make(&bench, from, to, &mutant, why) &&
                      problem_run(&bench, &mutant.kernel, &problem, NULL, why);
     printf("%s%s\n", ran ? what : why, ran ? " has run" : "");
     return ran ? 0 : 1;
