@@ -292,12 +292,18 @@ template <bool PAGED> struct item_stream {
         advance(params);
     }
 
+    /* Where a query has been read, by the generic proxy, the tensor copies of another one must be ordered behind that. */
+    __device__ __forceinline__ void order_behind_query() const
+    {
+        if (block == QUERY)
+            fence_proxy_async();
+    }
+
     /* Starts copying the next item, a whole one. All threads of the warpgroup have read what the slot held. */
     __device__ __forceinline__ void refill(const smla_prefill_tensor_params &params, int half, block_memory &memory,
                                            int slot, u32 units_done)
     {
         if (block == QUERY) {
-            fence_proxy_async(); /* another query may have been read there, by the generic proxy */
             copy_query(params, units_done + 1, half, memory, slot);
             return;
         }
@@ -428,6 +434,7 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
         }
         if (units_done == 0 && next.there(params)) {
             mbarrier_wait(shared_window_address(&memory.query_taken[0]), 0);
+            next.order_behind_query();
             next.refill(tensor_params, half, memory, SLOTS - 1, units_done);
         }
         float out[OUTPUT_COLUMNS / 2] = {};
@@ -481,6 +488,7 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
         const float sink = load_sink(w, finish_row_of_lane());
         if (next.there(params)) {
             mbarrier_wait(shared_window_address(&memory.query_taken[units_done % 2]), units_done / 2 % 2);
+            next.order_behind_query();
             next.refill(tensor_params, half, memory, key.next(), units_done);
         }
         float low, high;
