@@ -292,7 +292,7 @@ template <bool PAGED> struct item_stream {
         advance(params);
     }
 
-    /* Where a query has been read, by the generic proxy, the tensor copies of another one must be ordered behind that. */
+    /* Where a query has been read, by the generic proxy, the copies of another one must be ordered behind that. */
     __device__ __forceinline__ void order_behind_query() const
     {
         if (block == QUERY)

@@ -184,8 +184,8 @@ enum {
      * waits. */
     SMLA_KERNEL_CHECKED = 1u << 0,
     /* Of SMLA_OP_PREFILL: where the plan would choose a kernel whose blocks of threads live as long as the launch and
-     * compute one query after the other (sm_90, one bf16 cache, d_qk 512, 64 heads or 81 to 128), one that has a block a
-     * query instead, or a cluster of them. Slower (docs/performance.md); for comparison. */
+     * compute one query after the other (sm_90, one bf16 cache, d_qk 512, 57 to 64 or 81 to 128 heads), one that has a
+     * block a query instead, or a cluster of them. Slower (docs/performance.md); for comparison. */
     SMLA_KERNEL_NOT_PERSISTENT = 1u << 1
 };
 

@@ -201,8 +201,8 @@ def query_support(
     target: Optional[str] = None,
     device: int = 0,
 ) -> Support:
-    """Tells whether a shape can be served, and how. Formats and not_persistent: as for prepare. With a target no device is
-    needed."""
+    """Tells whether a shape can be served, and how. Formats and not_persistent: as for prepare. With a target no device
+    is needed."""
     description = Description(
         h_q,
         d_qk,
