@@ -204,12 +204,15 @@ static void register_rows(void **state)
     assert_true(bytes <= 64 << 10);
 }
 
-int main(void)
+/* An argument is a pattern of tests to run. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule),    cmocka_unit_test(short_lists),  cmocka_unit_test(every_shape),
         cmocka_unit_test(persistent_kernel), cmocka_unit_test(split_kernel), cmocka_unit_test(every_arithmetic),
         cmocka_unit_test(reference_kernel),  cmocka_unit_test(cost),         cmocka_unit_test(register_rows),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, open_kernels, close_kernels);
 }
