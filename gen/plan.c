@@ -9,6 +9,8 @@ static gen_plan_fn plan_function(const struct gen_target *target, uint32_t op)
         return target->prefill;
     case SMLA_OP_PREFILL_REFERENCE:
         return target->prefill_reference;
+    case SMLA_OP_DECODE:
+        return target->decode;
     default:
         return target->combine;
     }

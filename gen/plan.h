@@ -65,16 +65,18 @@ struct gen_plan {
     const char *kernel;        /* "sm90_prefill" */
     const char *template_name; /* file under templates/ */
     const char *split_name;    /* a second one in the same translation unit, for few queries; NULL: none */
+    const char *combine_name;  /* another, of a decode kernel, which combines parts; NULL: none */
     const char *check_name;    /* another, of a checked kernel; NULL: none */
-    int32_t launches;          /* a call issues */
+    int32_t launches;          /* a call issues, at most */
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
     int32_t param_bytes; /* size of the one kernel parameter, a struct from templates/ */
     bool tensor_maps;    /* prefill: the parameter is smla_prefill_tensor_params */
     int32_t variant_count;
-    int32_t paged_variant; /* the one for caches with pages; of prefill */
-    int32_t split_variant; /* the one for few queries, launched in clusters; 0: none */
-    int32_t check_variant; /* the one that looks at the lists first; 0: none */
+    int32_t paged_variant;   /* the one for caches with pages; of prefill */
+    int32_t split_variant;   /* the one for few queries, launched in clusters; 0: none */
+    int32_t check_variant;   /* the one that looks at the lists first; 0: none */
+    int32_t combine_variant; /* the one that combines parts; 0: none */
     int32_t number_count;
     int32_t region_count;
     int32_t wgmma_count;
@@ -99,7 +101,11 @@ bool gen_sm90_prefill_persists(const struct gen_spec *spec); /* whether queries 
 smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan);
 smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
                                          struct gen_refusal *refusal);
+smla_status gen_plan_sm90_decode(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
+void gen_plan_add_sm90_attention(const struct gen_spec *spec, struct gen_plan *plan); /* of heads as rows of tiles */
+smla_status gen_plan_add_sm90_attention_turned(const struct gen_spec *spec, struct gen_plan *plan,
+                                               struct gen_refusal *refusal);              /* of heads as columns */
 void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_plan *plan); /* where there is one */
 void gen_plan_add_prefill_check(struct gen_plan *plan); /* to the plan of a prefill kernel that is checked */
 smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);

@@ -118,3 +118,9 @@ void gen_plan_add_variants(const struct gen_spec *spec, const struct gen_variant
     plan->paged_variant = plan->variant_count;
     add_variant(spec, like, paged_entry, "_paged", plan);
 }
+
+void gen_plan_add_variant(const struct gen_spec *spec, const struct gen_variant *like, const char *entry,
+                          struct gen_plan *plan)
+{
+    add_variant(spec, like, entry, "", plan);
+}

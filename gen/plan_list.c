@@ -188,6 +188,9 @@ size_t gen_supported_list(struct gen_supported rows[GEN_MAX_SUPPORTED])
         }
         list.what.op = SMLA_OP_COMBINE;
         list_without_keys(&list);
+        list.what.op = SMLA_OP_DECODE;
+        list_keys(&list, 512);
+        list_keys(&list, 576);
     }
     return list.count;
 }

@@ -1,4 +1,5 @@
-/* Plan of the sm_90 prefill kernel (templates/sm90_prefill.cu).
+/* Plan of the sm_90 prefill kernel (templates/sm90_prefill.cu), and of what decode's has in common with it
+ * (templates/sm90_attention.cuh).
  *
  * One block computes one query token for up to 64 heads. Three warpgroups: one multiplies query by key and does the
  * softmax, two multiply P by V, each for half of the output columns, and gather the same half of every key
@@ -63,6 +64,19 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
         "mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready");
 }
 
+void gen_plan_add_sm90_attention(const struct gen_spec *spec, struct gen_plan *plan)
+{
+    plan->family = spec->target->family;
+    plan->pointer_alignment_bytes = 16;
+    plan->stride_alignment_elems = 16 / BF16_BYTES;
+    add_numbers(spec, plan);
+    add_regions(spec, plan);
+    plan->wgmmas[plan->wgmma_count++] =
+        (struct gen_wgmma){.n = number(plan, "block_keys"), .b_is_mn_major = 0, .used_for = "logits = query . key^T"};
+    plan->wgmmas[plan->wgmma_count++] =
+        (struct gen_wgmma){.n = number(plan, "output_columns"), .b_is_mn_major = 1, .used_for = "out += P . V"};
+}
+
 static smla_status add_variants(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
 {
     int32_t shared_bytes = regions_end(plan);
@@ -86,19 +100,11 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
         return gen_plan_sm90_prefill_turned(spec, plan, refusal);
     if (gen_sm90_prefill_persists(spec))
         return gen_plan_sm90_prefill_persistent(spec, plan);
-    plan->family = spec->target->family;
     plan->kernel = "sm90_prefill";
     plan->template_name = "sm90_prefill.cu";
     plan->launches = 1;
-    plan->pointer_alignment_bytes = 16;
-    plan->stride_alignment_elems = 16 / BF16_BYTES;
     plan->param_bytes = (int32_t)sizeof(struct smla_prefill_params);
-    add_numbers(spec, plan);
-    add_regions(spec, plan);
-    plan->wgmmas[plan->wgmma_count++] =
-        (struct gen_wgmma){.n = number(plan, "block_keys"), .b_is_mn_major = 0, .used_for = "logits = query . key^T"};
-    plan->wgmmas[plan->wgmma_count++] =
-        (struct gen_wgmma){.n = number(plan, "output_columns"), .b_is_mn_major = 1, .used_for = "out += P . V"};
+    gen_plan_add_sm90_attention(spec, plan);
     const smla_status added = add_variants(spec, plan, refusal);
     if (added == SMLA_OK)
         gen_plan_add_sm90_prefill_split(spec, plan);

@@ -1,4 +1,5 @@
-/* Plan of the sm_90 prefill kernel for few heads (templates/sm90_prefill_turned.cu).
+/* Plan of the sm_90 prefill kernel for few heads (templates/sm90_prefill_turned.cu), and of what decode's has in common
+ * with it (templates/sm90_attention_turned.cuh).
  *
  * The roles are those of sm90_prefill, but the matrix tile is turned round: keys, and columns of V, are M of wgmma, and
  * heads are N, which comes in eights. So 1 to 56 heads compute no more than they are, and up to 80 are one block that
@@ -6,6 +7,7 @@
 #include <stdio.h>
 
 #include "plan_add.h"
+#include "plan_decode.h"
 #include "plan_formats.h"
 #include "prefill_params.h"
 
@@ -60,7 +62,7 @@ static bool fits(const struct gen_spec *spec, struct slots slots)
 {
     struct gen_plan plan = {.region_count = 0};
     add_regions(spec, slots, &plan);
-    return regions_end(&plan) <= spec->target->shared_bytes;
+    return regions_end(&plan) + (spec->op == SMLA_OP_DECODE ? GEN_DECODE_WALK_BYTES : 0) <= spec->target->shared_bytes;
 }
 
 /* As many slots of keys as fit, since keys are gathered into them; then as many of P. */
@@ -150,26 +152,35 @@ static void add_variants(const struct gen_spec *spec, struct gen_plan *plan)
     gen_plan_add_variants(spec, &like, "smla_sm90_prefill_turned", "smla_sm90_prefill_turned_paged", plan);
 }
 
-smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
-                                         struct gen_refusal *refusal)
+smla_status gen_plan_add_sm90_attention_turned(const struct gen_spec *spec, struct gen_plan *plan,
+                                               struct gen_refusal *refusal)
 {
     struct slots slots = choose_slots(spec);
     if (slots.key == 0)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "h_q %d, d_qk %d: two key slots do not fit in %d bytes",
                           spec->h_q, spec->d_qk, spec->target->shared_bytes);
     plan->family = spec->target->family;
-    plan->kernel = "sm90_prefill_turned";
-    plan->template_name = "sm90_prefill_turned.cu";
-    plan->launches = 1;
     plan->pointer_alignment_bytes = 16;
     plan->stride_alignment_elems = 16 / BF16_BYTES;
-    plan->param_bytes = (int32_t)sizeof(struct smla_prefill_params);
     add_numbers(spec, slots, plan);
     add_regions(spec, slots, plan);
     plan->wgmmas[plan->wgmma_count++] =
         (struct gen_wgmma){.n = tile_heads(spec), .n_varies = 1, .used_for = "logits^T = key . query^T"};
     plan->wgmmas[plan->wgmma_count++] =
         (struct gen_wgmma){.n = tile_heads(spec), .n_varies = 1, .a_is_mn_major = 1, .used_for = "out^T += V^T . P^T"};
+    return SMLA_OK;
+}
+
+smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen_plan *plan,
+                                         struct gen_refusal *refusal)
+{
+    const smla_status status = gen_plan_add_sm90_attention_turned(spec, plan, refusal);
+    if (status != SMLA_OK)
+        return status;
+    plan->kernel = "sm90_prefill_turned";
+    plan->template_name = "sm90_prefill_turned.cu";
+    plan->launches = 1;
+    plan->param_bytes = (int32_t)sizeof(struct smla_prefill_params);
     add_variants(spec, plan);
     return SMLA_OK;
 }

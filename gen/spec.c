@@ -36,6 +36,8 @@ const char *gen_op_name(uint32_t op)
         return "prefill_reference";
     case SMLA_OP_COMBINE:
         return "combine";
+    case SMLA_OP_DECODE:
+        return "decode";
     default:
         return NULL;
     }
@@ -146,9 +148,10 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
 {
     struct gen_spec made = {.op = desc->op, .h_q = desc->h_q, .d_qk = desc->d_qk, .target = target};
     if (!gen_op_name(desc->op))
-        return gen_refuse(refusal, SMLA_ERROR_INVALID_ARGUMENT,
-                          "op %u is not known; there are prefill (%d), prefill_reference (%d) and combine (%d)",
-                          desc->op, SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE);
+        return gen_refuse(
+            refusal, SMLA_ERROR_INVALID_ARGUMENT,
+            "op %u is not known; there are prefill (%d), prefill_reference (%d), combine (%d) and decode (%d)",
+            desc->op, SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE, SMLA_OP_DECODE);
     smla_status status = check_dims(desc, refusal);
     if (status != SMLA_OK)
         return status;

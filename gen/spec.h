@@ -48,7 +48,7 @@ smla_status gen_refuse(struct gen_refusal *refusal, smla_status status, const ch
 /* Puts "extra_" before a refusal that begins with the name of a field of the first cache; returns `status`. */
 smla_status gen_refuse_extra(struct gen_refusal *refusal, smla_status status);
 
-/* The operator's name: "prefill", "prefill_reference", "combine"; NULL for a number that is none. */
+/* The operator's name: "prefill", "prefill_reference", "combine", "decode"; NULL for a number that is none. */
 const char *gen_op_name(uint32_t op);
 
 #endif

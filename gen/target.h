@@ -29,6 +29,7 @@ struct gen_target {
     gen_plan_fn prefill;  /* NULL: no such kernel yet */
     gen_plan_fn prefill_reference;
     gen_plan_fn combine;
+    gen_plan_fn decode;
 };
 
 /* Finds a target by its own name or by a bare number (the widest that loads on that card: interface.md, "Targets").

@@ -187,8 +187,8 @@ static smla_status check_kernel(const smla_kernel *kernel)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_combine: kernel is NULL");
     if (kernel->op != SMLA_OP_COMBINE)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "smla_combine: the kernel is %s, which smla_prefill calls: prepare one of SMLA_OP_COMBINE",
-                       kernel->name);
+                       "smla_combine: the kernel is %s, which %s calls: prepare one of SMLA_OP_COMBINE", kernel->name,
+                       kernel->op == SMLA_OP_DECODE ? "smla_decode" : "smla_prefill");
     return SMLA_OK;
 }
 

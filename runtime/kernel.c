@@ -85,6 +85,10 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .tensor_maps = plan->tensor_maps,
         .check_variant = plan->check_variant,
         .check_threads = plan->variants[plan->check_variant].threads,
+        .combine_variant = plan->combine_variant,
+        .combine_threads = plan->variants[plan->combine_variant].threads,
+        .sm_count = device->sm_count,
+        .decode = gen_decode_of(&bundle->spec, plan),
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,
@@ -98,7 +102,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         kernel->kv[1] = kv_of(&bundle->spec.extra_kv);
     kernel->out_alignment_bytes = larger(plan->pointer_alignment_bytes, kernel->out_elem_bytes);
     memcpy(kernel->functions, module->functions, sizeof kernel->functions);
-    snprintf(kernel->name, sizeof kernel->name, "%s", plan->variant_count > 1 ? plan->kernel : variant->name);
+    snprintf(kernel->name, sizeof kernel->name, "%s",
+             plan->variant_count > 1 && !plan->combine_variant ? plan->kernel : variant->name);
     *out = kernel; /* the caller's to destroy, whatever comes back */
     return make_choices(device, module, plan, kernel);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
+#include "plan_decode.h"
 #include "plan_rules.h"
 
 /* How a cache is described by a call. */
@@ -28,7 +29,11 @@ struct smla_kernel {
     int32_t paged_variant; /* of functions: prefill where a cache has pages */
     int32_t check_variant; /* of functions: of a checked kernel, launched first; 0: none */
     int32_t check_threads;
-    bool tensor_maps; /* the parameter is smla_prefill_tensor_params */
+    int32_t combine_variant; /* of functions: of a decode kernel, launched behind it */
+    int32_t combine_threads;
+    int32_t sm_count;
+    struct gen_decode decode; /* of a decode kernel */
+    bool tensor_maps;         /* the parameter is smla_prefill_tensor_params */
     int32_t choice_count;
     struct gen_choice choices[GEN_MAX_RULES]; /* of other functions by a call's sizes; the first that holds is taken */
     int32_t threads;

@@ -77,7 +77,17 @@ smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launc
     return SMLA_OK;
 }
 
-static smla_status launch_pushed(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+static smla_status launch_all_here(const struct rt_driver *driver, const struct rt_launch *launches, int count,
+                                   void *stream)
+{
+    smla_status status = SMLA_OK;
+
+    for (int i = 0; status == SMLA_OK && i < count; i++)
+        status = rt_launch_here(driver, &launches[i], stream);
+    return status;
+}
+
+static smla_status launch_pushed(const smla_kernel *kernel, const struct rt_launch *launches, int count, void *stream)
 {
     const struct rt_driver *driver = kernel->driver;
     rt_cu_context popped;
@@ -85,20 +95,25 @@ static smla_status launch_pushed(const smla_kernel *kernel, const struct rt_laun
 
     if (result != RT_CUDA_SUCCESS)
         return rt_driver_fail(driver, result, "cuCtxPushCurrent of the kernel's context");
-    const smla_status status = rt_launch_here(driver, launch, stream);
+    const smla_status status = launch_all_here(driver, launches, count, stream);
     result = driver->cuCtxPopCurrent(&popped);
     if (result != RT_CUDA_SUCCESS && status == SMLA_OK)
         return rt_driver_fail(driver, result, "%s was launched, but cuCtxPopCurrent afterwards", kernel->name);
     return status;
 }
 
-smla_status rt_launch_on(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+smla_status rt_launch_all_on(const smla_kernel *kernel, const struct rt_launch *launches, int count, void *stream)
 {
     rt_cu_context current = NULL;
     const rt_cu_result result = kernel->driver->cuCtxGetCurrent(&current);
 
     if (result != RT_CUDA_SUCCESS)
         return rt_driver_fail(kernel->driver, result, "cuCtxGetCurrent");
-    return current == kernel->cuda_context ? rt_launch_here(kernel->driver, launch, stream)
-                                           : launch_pushed(kernel, launch, stream);
+    return current == kernel->cuda_context ? launch_all_here(kernel->driver, launches, count, stream)
+                                           : launch_pushed(kernel, launches, count, stream);
+}
+
+smla_status rt_launch_on(const smla_kernel *kernel, const struct rt_launch *launch, void *stream)
+{
+    return rt_launch_all_on(kernel, launch, 1, stream);
 }

@@ -47,7 +47,11 @@ struct rt_cu_launch_config rt_launch_config(const struct rt_launch *launch, void
 /* In the current context, which is the kernel's. Returns SMLA_OK; DRIVER. */
 smla_status rt_launch_here(const struct rt_driver *driver, const struct rt_launch *launch, void *stream);
 
-/* Returns SMLA_OK; DRIVER. The current context is afterwards what it was. */
+/* One behind the other; what was launched stays launched when a later one fails. Returns SMLA_OK; DRIVER. The current
+ * context is afterwards what it was. */
+smla_status rt_launch_all_on(const smla_kernel *kernel, const struct rt_launch *launches, int count, void *stream);
+
+/* The same of one. */
 smla_status rt_launch_on(const smla_kernel *kernel, const struct rt_launch *launch, void *stream);
 
 #endif

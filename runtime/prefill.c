@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "call_args.h"
 #include "error.h"
 #include "launch.h"
 #include "prefill_check.h"
@@ -15,10 +16,6 @@ _Static_assert(SMLA_PARAM_LSE_BASE_2 == SMLA_LSE_BASE_2, "template and header ag
 _Static_assert(SMLA_PARAM_LSE_WITH_SINK == SMLA_LSE_WITH_SINK, "template and header agree");
 _Static_assert(SMLA_PARAM_LSE_EMPTY_NEGATIVE == SMLA_LSE_EMPTY_NEGATIVE, "template and header agree");
 _Static_assert(sizeof(long long) == sizeof(int64_t), "strides are int64 on both sides");
-
-static const float LOG2_E = 1.4426950f; /* what the kernels multiply sm_scale by */
-
-enum { ALL_LSE_FLAGS = SMLA_LSE_BASE_2 | SMLA_LSE_WITH_SINK | SMLA_LSE_EMPTY_NEGATIVE };
 
 /* Those of the second cache stand last: a kernel of one cache has nothing to do with them. */
 enum tensor_index {
@@ -38,28 +35,6 @@ enum tensor_index {
     TENSORS
 };
 
-/* The names of the fields that describe a cache, of the first and of the second. */
-static const struct cache_names {
-    const char *s_kv, *topk, *kv, *stride_token, *page_tokens, *stride_page, *indices, *indices_stride, *length,
-        *length_stride;
-} cache_names[2] = {
-    {"s_kv", "topk", "kv", "kv_stride_token", "kv_page_tokens", "kv_stride_page", "indices", "indices_stride_token",
-     "topk_length", "topk_length_stride"},
-    {"extra_s_kv", "extra_topk", "extra_kv", "extra_kv_stride_token", "extra_kv_page_tokens", "extra_kv_stride_page",
-     "extra_indices", "extra_indices_stride_token", "extra_topk_length", "extra_topk_length_stride"},
-};
-
-/* And what a call has in them. */
-struct cache_args {
-    int64_t s_kv, topk;
-    const void *kv;
-    int64_t stride_token, page_tokens, stride_page;
-    const int32_t *indices;
-    int64_t indices_stride;
-    const int32_t *length;
-    int64_t length_stride;
-};
-
 static void list_inputs(const smla_kernel *kernel, const smla_prefill_args *args, struct tensor *tensors)
 {
     set_shape(&tensors[QUERY], "query", args->query, args->s_q, kernel->h_q, kernel->d_qk);
@@ -73,57 +48,35 @@ static void list_inputs(const smla_kernel *kernel, const smla_prefill_args *args
 
 static void read_caches(const smla_prefill_args *args, struct cache_args caches[2])
 {
-    caches[0] = (struct cache_args){args->s_kv,
-                                    args->topk,
-                                    args->kv,
-                                    args->kv_stride_token,
-                                    args->kv_page_tokens,
-                                    args->kv_stride_page,
-                                    args->indices,
-                                    args->indices_stride_token,
-                                    args->topk_length,
-                                    args->topk_length_stride};
-    caches[1] = (struct cache_args){args->extra_s_kv,
-                                    args->extra_topk,
-                                    args->extra_kv,
-                                    args->extra_kv_stride_token,
-                                    args->extra_kv_page_tokens,
-                                    args->extra_kv_stride_page,
-                                    args->extra_indices,
-                                    args->extra_indices_stride_token,
-                                    args->extra_topk_length,
-                                    args->extra_topk_length_stride};
-}
-
-/* Rows, or pages of rows, or pages that are one piece. */
-static void list_kv(const smla_kernel *kernel, const struct rt_kv *kv, const struct cache_names *names,
-                    const struct cache_args *cache, struct tensor *tensor)
-{
-    const int64_t pages =
-        cache->page_tokens ? cache->s_kv / cache->page_tokens + (cache->s_kv % cache->page_tokens != 0) : 0;
-
-    if (cache->page_tokens == 0) {
-        set_shape(tensor, names->kv, cache->kv, cache->s_kv, 1, kv->token_elems);
-        set_strides(tensor, names->stride_token, cache->stride_token, NULL, 0);
-    } else if (kv->by_page) {
-        set_shape(tensor, names->kv, cache->kv, pages, 1, cache->page_tokens * kv->token_elems);
-        set_strides(tensor, names->stride_page, cache->stride_page, NULL, 0);
-    } else {
-        set_shape(tensor, names->kv, cache->kv, pages, cache->page_tokens, kv->token_elems);
-        set_strides(tensor, names->stride_page, cache->stride_page, names->stride_token, cache->stride_token);
-    }
-    set_storage(tensor, kv->elem_bytes, kernel->pointer_alignment_bytes,
-                kernel->stride_alignment_elems * 2 / kv->elem_bytes);
-    tensor->needed = cache->s_kv > 0;
+    caches[0] = (struct cache_args){.s_kv = args->s_kv,
+                                    .topk = args->topk,
+                                    .kv = args->kv,
+                                    .stride_token = args->kv_stride_token,
+                                    .page_tokens = args->kv_page_tokens,
+                                    .stride_page = args->kv_stride_page,
+                                    .indices = args->indices,
+                                    .indices_stride = args->indices_stride_token,
+                                    .length = args->topk_length,
+                                    .length_stride = args->topk_length_stride};
+    caches[1] = (struct cache_args){.s_kv = args->extra_s_kv,
+                                    .topk = args->extra_topk,
+                                    .kv = args->extra_kv,
+                                    .stride_token = args->extra_kv_stride_token,
+                                    .page_tokens = args->extra_kv_page_tokens,
+                                    .stride_page = args->extra_kv_stride_page,
+                                    .indices = args->extra_indices,
+                                    .indices_stride = args->extra_indices_stride_token,
+                                    .length = args->extra_topk_length,
+                                    .length_stride = args->extra_topk_length_stride};
 }
 
 /* tensors: kv, indices and topk_length of cache c. */
 static void list_cache(const smla_kernel *kernel, const struct cache_args *cache, int c, int64_t s_q,
                        struct tensor *tensors)
 {
-    const struct cache_names *names = &cache_names[c];
+    const struct cache_names *names = &rt_cache_names[c];
 
-    list_kv(kernel, &kernel->kv[c], names, cache, &tensors[0]);
+    rt_list_kv(kernel, cache, c, &tensors[0]);
     set_shape(&tensors[1], names->indices, cache->indices, s_q, 1, cache->topk);
     set_strides(&tensors[1], names->indices_stride, cache->indices_stride, NULL, 0);
     tensors[1].needed = cache->topk > 0;
@@ -152,96 +105,20 @@ static void list_outputs(const smla_kernel *kernel, const smla_prefill_args *arg
 
 static smla_status check_scalars(const smla_kernel *kernel, const smla_prefill_args *args)
 {
-    const smla_status status = check_size("s_q", args->s_q, INT32_MAX / kernel->blocks_per_query);
+    smla_status status = check_size("s_q", args->s_q, INT32_MAX / kernel->blocks_per_query);
 
     if (status != SMLA_OK)
         return status;
-    if (args->lse_flags & ~(uint32_t)ALL_LSE_FLAGS)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "lse_flags 0x%x: SMLA_LSE_* are 0x1, 0x2 and 0x4",
-                       (unsigned)args->lse_flags);
+    status = rt_check_softmax(args->lse_flags, args->sm_scale);
+    if (status != SMLA_OK)
+        return status;
     if (args->reserved)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_args.reserved is %u: zero the struct first",
                        (unsigned)args->reserved);
-    if (isfinite(args->sm_scale) && !isfinite(args->sm_scale * LOG2_E))
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %g: with log2(e) it must be finite too, below 2.35e38",
-                       (double)args->sm_scale);
-    if (!isfinite(args->sm_scale))
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "sm_scale is %s: it must be finite, 1/sqrt(d_qk) for instance",
-                       isnan(args->sm_scale) ? "NaN" : "infinite");
-    if (args->sm_limit < 0)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "sm_limit %d: the multiprocessors that a persistent kernel may take, at least 1, or 0 for all",
-                       args->sm_limit);
+    status = rt_check_sm_limit(args->sm_limit);
+    if (status != SMLA_OK)
+        return status;
     return rt_check_launch_flags(args->launch_flags);
-}
-
-/* Rows of bf16 may overlap; bytes of two quantised tokens are never the same ones, so a stride that is too small is a
- * cache of another format. */
-static smla_status check_token_bytes(const struct rt_kv *kv, const struct cache_args *cache,
-                                     const struct cache_names *names)
-{
-    const int64_t page_bytes = kv->by_page ? cache->page_tokens * kv->token_elems : kv->token_elems;
-
-    if (kv->elem_bytes != 1 || cache->s_kv == 0)
-        return SMLA_OK;
-    if (cache->stride_token > 0 && cache->stride_token < kv->token_elems)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld: a token of this kernel's format has %lld bytes",
-                       names->stride_token, (long long)cache->stride_token, (long long)kv->token_elems);
-    if (cache->stride_page > 0 && cache->stride_page < page_bytes)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "%s %lld: a token of this kernel's format has %lld bytes, so a page's stride is at least %lld",
-                       names->stride_page, (long long)cache->stride_page, (long long)kv->token_elems,
-                       (long long)page_bytes);
-    return SMLA_OK;
-}
-
-static smla_status check_cache(const struct rt_kv *kv, const struct cache_args *cache, const struct cache_names *names)
-{
-    smla_status status = check_size(names->s_kv, cache->s_kv, INT64_MAX);
-
-    if (status == SMLA_OK)
-        status = check_size(names->topk, cache->topk, INT32_MAX);
-    if (status == SMLA_OK)
-        status = check_size(names->page_tokens, cache->page_tokens, INT32_MAX);
-    if (status != SMLA_OK)
-        return status;
-    if (kv->by_page && cache->page_tokens == 0 && cache->s_kv > 0)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "%s is 0: in this format a page's scales stand behind its values, so the tokens of a page are "
-                       "needed (%lld when all of %s is one page)",
-                       names->page_tokens, (long long)cache->s_kv, names->kv);
-    if (kv->by_page && cache->stride_token != 0)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "%s %lld: tokens have no stride in a format placed by page, leave 0", names->stride_token,
-                       (long long)cache->stride_token);
-    if (cache->page_tokens == 0 && cache->stride_page != 0)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s %lld without pages: %s is 0", names->stride_page,
-                       (long long)cache->stride_page, names->page_tokens);
-    return check_token_bytes(kv, cache, names);
-}
-
-/* A second cache is not ignored where the kernel reads one. */
-static smla_status check_no_extra(const smla_kernel *kernel, const struct cache_args *extra)
-{
-    const int64_t any = extra->s_kv | extra->topk | extra->stride_token | extra->page_tokens | extra->stride_page |
-                        extra->indices_stride | extra->length_stride;
-
-    if (any == 0 && extra->kv == NULL && extra->indices == NULL && extra->length == NULL)
-        return SMLA_OK;
-    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                   "a second cache is given (extra_s_kv %lld, extra_topk %lld) and %s reads one: prepare a kernel with "
-                   "extra_kv_format",
-                   (long long)extra->s_kv, (long long)extra->topk, kernel->name);
-}
-
-static smla_status check_caches(const smla_kernel *kernel, const struct cache_args caches[2])
-{
-    const smla_status status = check_cache(&kernel->kv[0], &caches[0], &cache_names[0]);
-
-    if (status != SMLA_OK)
-        return status;
-    return kernel->caches == 1 ? check_no_extra(kernel, &caches[1])
-                               : check_cache(&kernel->kv[1], &caches[1], &cache_names[1]);
 }
 
 static smla_status check_reference_outputs(const smla_kernel *kernel, const smla_prefill_args *args)
@@ -268,47 +145,13 @@ static smla_status check_tensors(const smla_kernel *kernel, const smla_prefill_a
     return status;
 }
 
-/* No int index reaches past 2^31 rows, so the kernel need not know of more. */
-static unsigned int clamp_rows(int64_t s_kv)
-{
-    return s_kv > (int64_t)INT32_MAX + 1 ? (unsigned int)INT32_MAX + 1u : (unsigned int)s_kv;
-}
-
-/* For index < 2^31 and 2^log2 >= tokens: index / tokens = index * ceil(2^(31 + log2) / tokens) >> (31 + log2). */
-static void set_pages(struct smla_key_cache *cache, unsigned int tokens)
-{
-    const int log2 = tokens == 1 ? 0 : 32 - __builtin_clz(tokens - 1);
-
-    cache->page_tokens = tokens;
-    cache->page_shift = 31 + log2;
-    cache->page_multiplier = (unsigned int)((((uint64_t)1 << cache->page_shift) + tokens - 1) / tokens);
-}
-
-/* tensors: kv, indices and topk_length, their strides resolved. */
-static void fill_cache(const struct tensor *tensors, const struct cache_args *args, bool by_page,
-                       struct smla_key_cache *cache)
-{
-    const bool paged = args->page_tokens != 0;
-
-    cache->kv = args->kv;
-    cache->indices = args->indices;
-    cache->topk_length = args->length;
-    cache->kv_stride_page = paged ? tensors[0].row_stride : 0;
-    cache->kv_stride_token = !paged ? tensors[0].row_stride : by_page ? 0 : tensors[0].column_stride;
-    cache->indices_stride_token = tensors[1].row_stride;
-    cache->topk_length_stride = tensors[2].row_stride;
-    cache->s_kv = clamp_rows(args->s_kv);
-    set_pages(cache, paged ? (unsigned int)args->page_tokens : (unsigned int)INT32_MAX + 1u);
-    cache->topk = (int)args->topk;
-}
-
 static void fill_params(const smla_kernel *kernel, const smla_prefill_args *args, const struct cache_args caches[2],
                         const struct tensor tensors[TENSORS], struct smla_prefill_params *params)
 {
     /* Padding too: what is passed to a kernel has no undefined byte. */
     memset(params, 0, sizeof *params);
     for (int c = 0; c < kernel->caches; c++)
-        fill_cache(&tensors[c == 0 ? KV : EXTRA_KV], &caches[c], kernel->kv[c].by_page, &params->cache[c]);
+        rt_fill_cache(&tensors[c == 0 ? KV : EXTRA_KV], &caches[c], kernel->kv[c].by_page, &params->cache[c]);
     params->query = args->query;
     params->attn_sink = args->attn_sink;
     params->out = args->out;
@@ -331,10 +174,10 @@ static smla_status check_kernel(const smla_kernel *kernel, const char *function)
 {
     if (kernel == NULL)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "%s: kernel is NULL", function);
-    if (kernel->op == SMLA_OP_COMBINE)
+    if (kernel->op == SMLA_OP_COMBINE || kernel->op == SMLA_OP_DECODE)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "%s: the kernel is of SMLA_OP_COMBINE, which smla_combine calls: prepare one of SMLA_OP_PREFILL",
-                       function);
+                       "%s: the kernel is of SMLA_OP_%s calls: prepare one of SMLA_OP_PREFILL", function,
+                       kernel->op == SMLA_OP_COMBINE ? "COMBINE, which smla_combine" : "DECODE, which smla_decode");
     return SMLA_OK;
 }
 
@@ -443,7 +286,7 @@ static smla_status check_contents(const smla_kernel *kernel, const smla_prefill_
                                      .workspace_bytes = args->workspace_bytes};
 
     for (int c = 0; c < kernel->caches; c++) {
-        const struct cache_names *names = &cache_names[c];
+        const struct cache_names *names = &rt_cache_names[c];
         check.lists[c] =
             (struct rt_check_list){names->s_kv,          names->topk,        names->indices,         names->length,
                                    names->stride_token,  names->stride_page, c == 0 ? KV : EXTRA_KV, caches[c].s_kv,
@@ -467,7 +310,7 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
     if (status != SMLA_OK)
         return status;
     read_caches(&full, caches);
-    status = check_caches(kernel, caches);
+    status = rt_check_caches(kernel, caches);
     if (status != SMLA_OK || full.s_q == 0 || kernel->h_q == 0)
         return status;
     status = check_tensors(kernel, &full, caches, tensors);

@@ -7,16 +7,19 @@
 
 #include "error.h"
 
-/* One tensor of the call, [rows, columns, width] with the last dimension contiguous. */
+/* One tensor of the call, [rows, columns, width] with the last dimension contiguous; of decode, so many of those. */
 struct tensor {
     const char *name;
+    const char *outer_stride_name; /* NULL: one */
     const char *row_stride_name;
     const char *column_stride_name; /* NULL: no such stride */
     const void *pointer;
+    int64_t outer;
     int64_t rows;
     int64_t columns;
     int64_t width;
-    int64_t row_stride; /* elements; 0: contiguous, until resolved */
+    int64_t outer_stride; /* elements; 0: contiguous, until resolved */
+    int64_t row_stride;
     int64_t column_stride;
     int32_t elem_bytes;
     int32_t alignment_bytes;
@@ -31,6 +34,9 @@ static inline void set_shape(struct tensor *tensor, const char *name, const void
 {
     tensor->name = name;
     tensor->pointer = pointer;
+    tensor->outer = 1;
+    tensor->outer_stride_name = NULL;
+    tensor->outer_stride = 0;
     tensor->rows = rows;
     tensor->columns = columns;
     tensor->width = width;
@@ -48,6 +54,14 @@ static inline void set_strides(struct tensor *tensor, const char *row_stride_nam
     tensor->row_stride = row_stride;
     tensor->column_stride_name = column_stride_name;
     tensor->column_stride = column_stride;
+}
+
+/* Of a tensor of four dimensions, the first. */
+static inline void set_outer(struct tensor *tensor, int64_t outer, const char *stride_name, int64_t stride)
+{
+    tensor->outer = outer;
+    tensor->outer_stride_name = stride_name;
+    tensor->outer_stride = stride;
 }
 
 static inline void set_storage(struct tensor *tensor, int32_t elem_bytes, int32_t alignment_bytes,

@@ -1,5 +1,6 @@
-/* One block of threads' work in a prefill kernel: a query token, some of its heads, the keys of its list in blocks; and
- * what becomes of a row once its keys are through. No architecture changes it. */
+/* One block of threads' work: a query token, some of its heads, the keys of its list in blocks; and what becomes of a
+ * row once its keys are through. No architecture changes it. Where the token's rows lie says the header that stands
+ * before this one: prefill_place.cuh or decode_place.cuh. */
 #ifndef SMLA_PREFILL_WORK_CUH
 #define SMLA_PREFILL_WORK_CUH
 
@@ -15,26 +16,38 @@ static_assert(KEYS == 64, "a bit of a 64-bit mask a key");
 static constexpr int CACHES = SMLA_CACHES;
 static_assert(CACHES <= 2, "one list, or two under one softmax");
 
-struct work {
-    const smla_prefill_params &params;
-    i64 token;
-    int first_head;     /* of h_q */
-    int heads;          /* of the block */
-    i32 length[CACHES]; /* entries of each list that count */
-    i32 first_blocks;   /* blocks of keys of the first list; those of the second follow */
-    i32 block_count;    /* of both */
+struct work : token_place {
+    const call_params &call;
+    const smla_prefill_params &params; /* the part of them that every kernel has */
+    int first_head;                    /* of h_q */
+    int heads;                         /* of the block */
+    i32 length[CACHES];                /* entries of each list that count */
+    i32 first_blocks;                  /* blocks of keys of the first list; those of the second follow */
+    i32 block_count;                   /* of both */
 };
 
-__device__ __forceinline__ work make_work(const smla_prefill_params &params, i64 token, int first_head, int heads)
+__device__ __forceinline__ i32 blocks_of(i32 entries)
 {
-    work w = {params, token, first_head, heads, {}, 0, 0};
+    return entries / KEYS + (entries % KEYS != 0);
+}
+
+/* All keys of the lists. */
+__device__ __forceinline__ void set_lists(work &w)
+{
+    w.block_count = 0;
 #pragma unroll
     for (int c = 0; c < CACHES; c++) {
-        w.length[c] = list_length(params.cache[c], token);
-        w.block_count += w.length[c] / KEYS + (w.length[c] % KEYS != 0);
+        w.length[c] = length_of(w.call, w, c);
+        w.block_count += blocks_of(w.length[c]);
         if (c == 0)
             w.first_blocks = w.block_count;
     }
+}
+
+__device__ __forceinline__ work make_work(const call_params &call, const token_place &at, int first_head, int heads)
+{
+    work w = {at, call, prefill_of(call), first_head, heads, {}, 0, 0};
+    set_lists(w);
     return w;
 }
 
@@ -48,10 +61,10 @@ __device__ __forceinline__ int cache_of(const work &w, int block)
 __device__ __forceinline__ i32 load_entry(const work &w, int block, int key)
 {
     int c = cache_of(w, block);
-    const smla_key_cache &cache = w.params.cache[c];
-    const i32 *list = cache.indices + w.token * cache.indices_stride_token;
+    const i32 *list = w.params.cache[c].indices + list_offset(w.call, w, c);
     i32 length = c == 0 ? w.length[0] : w.length[CACHES - 1];
-    u32 position = (u32)(block - (c == 0 ? 0 : w.first_blocks)) * KEYS + key; /* 2^31 behind the longest list */
+    i32 of_list = c == 0 ? block + skipped_blocks(w) : block - w.first_blocks;
+    u32 position = (u32)of_list * KEYS + key; /* 2^31 behind the longest list */
     return position < (u32)length ? list[position] : -1;
 }
 
@@ -97,6 +110,15 @@ __device__ __forceinline__ float load_sink(const work &w, int row)
     return w.params.attn_sink && row < w.heads ? w.params.attn_sink[w.first_head + row] : -infinity();
 }
 
+/* What finish_row_with is of a part: divided by the part's own sum, without the sink; its lse in base 2, -inf where it
+ * has no valid key. */
+__device__ __forceinline__ float finish_part(const work &w, int row, float reference, float sum, bool writes)
+{
+    if (writes)
+        part_lse(w.call, w)[row] = sum == 0 ? -infinity() : reference + log2_approx(sum);
+    return sum == 0 ? 0.0f : reciprocal(sum);
+}
+
 /* Writes one head's lse and max_logits where `writes`; returns the factor that turns its accumulators into out.
  * row: of the block's heads; max_log2, reference: base-2 logits; sum: of 2^(logit - reference). */
 __device__ __forceinline__ float finish_row_with(const work &w, int row, float sink, float max_log2, float reference,
@@ -105,6 +127,8 @@ __device__ __forceinline__ float finish_row_with(const work &w, int row, float s
     const smla_prefill_params &params = w.params;
     if (row >= w.heads)
         return 0.0f;
+    if (is_part(w))
+        return finish_part(w, row, reference, sum, writes);
     int head = w.first_head + row;
     bool empty = sum == 0;
     float max = max_log2 * LN_2;
@@ -120,9 +144,9 @@ __device__ __forceinline__ float finish_row_with(const work &w, int row, float s
         scale = lse = max = sink;
     if (writes) {
         if (params.lse)
-            params.lse[w.token * params.lse_stride_token + head] = lse;
+            params.lse[lse_offset(w.call, w, head)] = lse;
         if (params.max_logits)
-            params.max_logits[w.token * params.max_logits_stride_token + head] = max;
+            params.max_logits[max_logits_offset(w.call, w, head)] = max;
     }
     return scale;
 }

@@ -12,6 +12,12 @@ static constexpr int KEY_SLOTS = SMLA_KEY_SLOTS;
 
 typedef u8 key_tiles[KEY_TILES][TILE_BYTES];
 
+/* Blocks go through the slots in turn, from one work to the next. */
+__device__ __forceinline__ int key_slot(const work &w, int block)
+{
+    return (u32)(blocks_before(w) + block) % KEY_SLOTS;
+}
+
 /* Every cache is bf16. */
 template <bool PAGED> struct copied_half {
     i32 next[COPY_TURNS];
@@ -28,8 +34,9 @@ template <bool PAGED> struct copied_half {
         for (int block = 0; block < KEY_SLOTS; block++) {
             if (block >= w.block_count)
                 return;
+            const int slot = key_slot(w, block);
             find_rows<PAGED>(w, block, entries[block], rows);
-            gather_half(w, half, slots[block], &key_full[block][half], rows);
+            gather_half(w, half, slots[slot], &key_full[slot][half], rows);
         }
     }
     __device__ __forceinline__ void fetch(const work &w, int block, int)
@@ -51,8 +58,9 @@ template <bool PAGED> struct dequantised_half {
     {
         fetch_entries(w, 0, raw);
         for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+            const int slot = key_slot(w, block);
             fetch(w, block, half);
-            write(w, block, half, slots[block], &key_full[block][half]);
+            write(w, block, half, slots[slot], &key_full[slot][half]);
         }
     }
     __device__ __forceinline__ void fetch(const work &w, int block, int half)

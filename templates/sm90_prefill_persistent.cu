@@ -25,6 +25,7 @@
 #include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
+#include "prefill_place.cuh"
 #include "prefill_tensor_params.h"
 #include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
@@ -167,7 +168,7 @@ __device__ __forceinline__ u32 unit_count(const smla_prefill_params &params)
 __device__ __forceinline__ work unit_work(const smla_prefill_params &params, u32 unit)
 {
     int first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
-    return make_work(params, unit / SMLA_HEAD_BLOCKS, first_head, min(HEADS, SMLA_H_Q - first_head));
+    return make_work(params, {unit / SMLA_HEAD_BLOCKS}, first_head, min(HEADS, SMLA_H_Q - first_head));
 }
 
 /* ---- Role: output ------------------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
+#include "prefill_place.cuh"
 #include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
 #include "sm90_tile.cuh"
@@ -645,7 +646,7 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
     griddepcontrol_wait();
     const int half = uniform(threadIdx.x / WARPGROUP);
     const int unit = clusterid_x(), first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
-    const work w = make_work(params, unit / SMLA_HEAD_BLOCKS, first_head, min(HEADS, SMLA_H_Q - first_head));
+    const work w = make_work(params, {unit / SMLA_HEAD_BLOCKS}, first_head, min(HEADS, SMLA_H_Q - first_head));
     const share s = my_share(w);
 
     /* Everything is on its way before anything is waited for. */

@@ -8,7 +8,21 @@
 #include "cli.h"
 #include "guarded.h"
 
-enum buffer { QUERY, KV, INDICES, TOPK_LENGTH, ATTN_SINK, WORKSPACE, OUT, LSE, MAX_LOGITS, BUFFERS };
+enum buffer {
+    QUERY,
+    KV,
+    INDICES,
+    TOPK_LENGTH,
+    EXTRA_KV,
+    EXTRA_INDICES,
+    EXTRA_TOPK_LENGTH,
+    ATTN_SINK,
+    WORKSPACE,
+    OUT,
+    LSE,
+    MAX_LOGITS, /* prefill's */
+    BUFFERS
+};
 
 /* One case on the card. */
 struct run {
@@ -71,40 +85,78 @@ static bool make_input(struct run *run, enum buffer which, const char *name, con
     return contents == NULL || guarded_create(run->device, name, contents, size_bytes, &run->buffers[which]);
 }
 
+static bool is_decode(const struct run *run)
+{
+    return run->loaded->op == SMLA_OP_DECODE;
+}
+
+/* The lengths as the call takes them: of requests in decode. */
+static bool make_cache(struct run *run, int c)
+{
+    static const char *const names[2][3] = {{"kv", "indices", "topk_length"},
+                                            {"extra_kv", "extra_indices", "extra_topk_length"}};
+    const enum buffer first = c == 0 ? KV : EXTRA_KV;
+    const struct smla_case *loaded = run->loaded;
+    const struct case_cache *cache = &loaded->caches[c];
+    const size_t tokens = (size_t)(loaded->b * loaded->s_q);
+    const void *length = is_decode(run) ? cache->request_length : cache->topk_length;
+    return make_input(run, first, names[c][0], cache->kv, cache->kv_bytes) &&
+           make_input(run, first + 1, names[c][1], cache->indices, tokens * (size_t)cache->topk * 4) &&
+           make_input(run, first + 2, names[c][2], length, (is_decode(run) ? (size_t)loaded->b : tokens) * 4);
+}
+
 static bool make_buffers(struct run *run)
 {
     const struct smla_case *loaded = run->loaded;
-    const size_t s_q = (size_t)loaded->s_q;
-    const size_t rows = s_q * (size_t)loaded->h_q;
+    const size_t rows = (size_t)(loaded->b * loaded->s_q) * (size_t)loaded->h_q;
     const size_t d_qk = (size_t)loaded->d_qk;
     const size_t d_v = (size_t)loaded->d_v;
     struct guarded *buffers = run->buffers;
-    return make_input(run, QUERY, "query", loaded->query, rows * d_qk * 2) &&
-           make_input(run, KV, "kv", loaded->kv, (size_t)loaded->s_kv * d_qk * 2) &&
-           make_input(run, INDICES, "indices", loaded->indices, s_q * (size_t)loaded->topk * 4) &&
-           make_input(run, TOPK_LENGTH, "topk_length", loaded->topk_length, s_q * 4) &&
-           make_input(run, ATTN_SINK, "attn_sink", loaded->attn_sink, (size_t)loaded->h_q * 4) &&
+    return make_input(run, QUERY, "query", loaded->query, rows * d_qk * 2) && make_cache(run, 0) &&
+           make_cache(run, 1) && make_input(run, ATTN_SINK, "attn_sink", loaded->attn_sink, (size_t)loaded->h_q * 4) &&
            (run->workspace_bytes == 0 ||
             guarded_create(run->device, "workspace", NULL, (size_t)run->workspace_bytes, &buffers[WORKSPACE])) &&
            guarded_create(run->device, "out", NULL, rows * d_v * 2, &buffers[OUT]) &&
            guarded_create(run->device, "lse", NULL, rows * 4, &buffers[LSE]) &&
-           guarded_create(run->device, "max_logits", NULL, rows * 4, &buffers[MAX_LOGITS]);
+           (is_decode(run) || guarded_create(run->device, "max_logits", NULL, rows * 4, &buffers[MAX_LOGITS]));
 }
 
-static void fill_arguments(const struct run *run, smla_prefill_args *args)
+static smla_status call_prefill(struct run *run)
 {
-    case_arguments(run->loaded, args);
-    args->query = guarded_data(&run->buffers[QUERY]);
-    args->kv = guarded_data(&run->buffers[KV]);
-    args->indices = guarded_data(&run->buffers[INDICES]);
-    args->topk_length = guarded_data(&run->buffers[TOPK_LENGTH]);
-    args->attn_sink = guarded_data(&run->buffers[ATTN_SINK]);
-    args->workspace = guarded_data(&run->buffers[WORKSPACE]);
-    args->workspace_bytes = run->workspace_bytes;
-    args->out = guarded_data(&run->buffers[OUT]);
-    args->lse = guarded_data(&run->buffers[LSE]);
-    args->max_logits = guarded_data(&run->buffers[MAX_LOGITS]);
-    args->sm_limit = run->sm_limit;
+    smla_prefill_args args;
+    case_arguments(run->loaded, &args);
+    args.query = guarded_data(&run->buffers[QUERY]);
+    args.kv = guarded_data(&run->buffers[KV]);
+    args.indices = guarded_data(&run->buffers[INDICES]);
+    args.topk_length = guarded_data(&run->buffers[TOPK_LENGTH]);
+    args.attn_sink = guarded_data(&run->buffers[ATTN_SINK]);
+    args.workspace = guarded_data(&run->buffers[WORKSPACE]);
+    args.workspace_bytes = run->workspace_bytes;
+    args.out = guarded_data(&run->buffers[OUT]);
+    args.lse = guarded_data(&run->buffers[LSE]);
+    args.max_logits = guarded_data(&run->buffers[MAX_LOGITS]);
+    args.sm_limit = run->sm_limit;
+    return smla_prefill(run->kernel, &args, NULL);
+}
+
+static smla_status call_decode(struct run *run)
+{
+    smla_decode_args args;
+    case_decode_arguments(run->loaded, &args);
+    args.query = guarded_data(&run->buffers[QUERY]);
+    args.kv = guarded_data(&run->buffers[KV]);
+    args.indices = guarded_data(&run->buffers[INDICES]);
+    args.topk_length = guarded_data(&run->buffers[TOPK_LENGTH]);
+    args.extra_kv = guarded_data(&run->buffers[EXTRA_KV]);
+    args.extra_indices = guarded_data(&run->buffers[EXTRA_INDICES]);
+    args.extra_topk_length = guarded_data(&run->buffers[EXTRA_TOPK_LENGTH]);
+    args.attn_sink = guarded_data(&run->buffers[ATTN_SINK]);
+    args.workspace = guarded_data(&run->buffers[WORKSPACE]);
+    args.workspace_bytes = run->workspace_bytes;
+    args.out = guarded_data(&run->buffers[OUT]);
+    args.lse = guarded_data(&run->buffers[LSE]);
+    args.sm_limit = run->sm_limit;
+    return smla_decode(run->kernel, &args, NULL);
 }
 
 /* The workspace is poisoned too: a kernel may not count on what stands in it. */
@@ -116,31 +168,32 @@ static bool poison_outputs(struct run *run)
     return device_synchronize(run->device);
 }
 
+/* Of decode there is no max_logits: nothing comes, into an array that stays zeros. */
 static bool download(struct run *run, enum buffer which, void *host)
 {
-    return device_download(run->device, host, guarded_data(&run->buffers[which]), run->buffers[which].size_bytes);
+    return run->buffers[which].base == NULL ||
+           device_download(run->device, host, guarded_data(&run->buffers[which]), run->buffers[which].size_bytes);
 }
 
 static bool allocate(const struct run *run, struct run_result *result)
 {
     result->out = malloc(run->buffers[OUT].size_bytes + 1);
     result->lse = malloc(run->buffers[LSE].size_bytes + 1);
-    result->max_logits = malloc(run->buffers[MAX_LOGITS].size_bytes + 1);
+    result->max_logits = calloc(run->buffers[LSE].size_bytes + 1, 1);
     return result->out != NULL && result->lse != NULL && result->max_logits != NULL;
 }
 
 /* One run into result's arrays. */
 static int launch_once(struct run *run, struct run_result *result, char why[RUN_WHY])
 {
-    smla_prefill_args args;
-    fill_arguments(run, &args);
+    const char *function = is_decode(run) ? "smla_decode" : "smla_prefill";
     if (!allocate(run, result))
         return fail(why, CLI_CHECK_FAILED, "out of memory");
     if (!poison_outputs(run))
         return fail_device(why, run->device);
-    const smla_status status = smla_prefill(run->kernel, &args, NULL);
+    const smla_status status = is_decode(run) ? call_decode(run) : call_prefill(run);
     if (status != SMLA_OK) {
-        const int code = fail_smla(why, "smla_prefill");
+        const int code = fail_smla(why, function);
         /* the arguments are ours: what a checked kernel refuses, it found in the case */
         return run->checked && status == SMLA_ERROR_INVALID_ARGUMENT ? CLI_CHECK_FAILED : code;
     }
@@ -167,7 +220,7 @@ static bool same_bits(const struct run *run, const struct run_result *left, cons
 {
     return memcmp(left->out, right->out, run->buffers[OUT].size_bytes) == 0 &&
            memcmp(left->lse, right->lse, run->buffers[LSE].size_bytes) == 0 &&
-           memcmp(left->max_logits, right->max_logits, run->buffers[MAX_LOGITS].size_bytes) == 0;
+           memcmp(left->max_logits, right->max_logits, run->buffers[LSE].size_bytes) == 0;
 }
 
 /* Run `number` of the repeats, compared with the first. */
@@ -181,10 +234,19 @@ static int launch_again(struct run *run, int64_t number, struct run_result *firs
     return code;
 }
 
+static smla_status ask_workspace(struct run *run)
+{
+    const struct smla_case *loaded = run->loaded;
+    const int64_t topk = loaded->caches[0].topk;
+    return is_decode(run) ? smla_decode_workspace_size(run->kernel, loaded->b, loaded->s_q, topk,
+                                                       loaded->caches[1].topk, &run->workspace_bytes)
+                          : smla_prefill_workspace_size(run->kernel, loaded->s_q, topk, &run->workspace_bytes);
+}
+
 static int launch_all(struct run *run, int64_t repeat, struct run_result *result, char why[RUN_WHY])
 {
-    if (smla_prefill_workspace_size(run->kernel, run->loaded->s_q, run->loaded->topk, &run->workspace_bytes) != SMLA_OK)
-        return fail_smla(why, "smla_prefill_workspace_size");
+    if (ask_workspace(run) != SMLA_OK)
+        return fail_smla(why, is_decode(run) ? "smla_decode_workspace_size" : "smla_prefill_workspace_size");
     if (!make_buffers(run))
         return fail_device(why, run->device);
     int code = launch_once(run, result, why);

@@ -95,7 +95,18 @@ struct opened {
 
 static size_t rows_of(const struct smla_case *loaded)
 {
-    return (size_t)loaded->s_q * (size_t)loaded->h_q;
+    return (size_t)(loaded->b * loaded->s_q) * (size_t)loaded->h_q;
+}
+
+static bool is_decode(const struct smla_case *loaded)
+{
+    return loaded->op == SMLA_OP_DECODE;
+}
+
+/* Decode has no max_logits. */
+static size_t output_count(const struct smla_case *loaded)
+{
+    return is_decode(loaded) ? MAX_LOGITS : OUTPUTS;
 }
 
 static bool compute_reference(struct verdict *verdict)
@@ -320,7 +331,8 @@ static bool compare_output(struct verdict *verdict, int output)
     if (ok && output == OUT)
         verdict->compared[OUT] = compare_out(got, expected, verdict->reference.out_abs, rows, verdict->loaded.d_v);
     else if (ok)
-        verdict->compared[output] = compare_log(got, expected, verdict->reference.logit_abs, rows, COMPARE_PREFILL);
+        verdict->compared[output] = compare_log(got, expected, verdict->reference.logit_abs, rows,
+                                                is_decode(&verdict->loaded) ? COMPARE_DECODE : COMPARE_PREFILL);
     free(got);
     free(expected);
     return ok;
@@ -333,7 +345,7 @@ static int judge(const struct options *options, struct verdict *verdict)
         return verdict->pass ? CLI_FINE : CLI_CHECK_FAILED;
     if (!compute_reference(verdict))
         return cli_fail(CLI_CHECK_FAILED, "%s: out of memory", verdict->loaded.name);
-    for (int output = 0; output < OUTPUTS; output++) {
+    for (int output = 0; output < (int)output_count(&verdict->loaded); output++) {
         if (!compare_output(verdict, output))
             return cli_fail(CLI_CHECK_FAILED, "%s: out of memory", verdict->loaded.name);
         verdict->pass = verdict->pass && verdict->compared[output].pass;
@@ -368,7 +380,7 @@ static void print_human(const struct opened *opened, const struct options *optio
         printf("%s: cpu: no kernel ran; %s\n", loaded->name,
                options->check ? "the float64 reference is compared with the file's reference"
                               : "the float64 reference was computed");
-    for (int output = 0; options->check && output < OUTPUTS; output++)
+    for (int output = 0; options->check && output < (int)output_count(loaded); output++)
         print_tensor(output_names[output], &verdict->compared[output], output == OUT);
     if (verdict->run.unsound[0] != 0)
         printf("  FAILED: %s\n", verdict->run.unsound);
@@ -389,7 +401,7 @@ static json_t *text_or_null(const char *text)
 static json_t *verdict_json(const struct options *options, const struct verdict *verdict)
 {
     json_t *tensors = json_object();
-    for (int output = 0; options->check && output < OUTPUTS; output++) {
+    for (int output = 0; options->check && output < (int)output_count(&verdict->loaded); output++) {
         const struct compare_result *compared = &verdict->compared[output];
         json_object_set_new(tensors, output_names[output],
                             json_pack("{s:o, s:o, s:o, s:o, s:I}", "max_abs", number(compared->max_abs), "bound_used",
@@ -408,13 +420,19 @@ static int write_outputs(const char *path, const struct verdict *verdict)
     char why[ST_WHY];
     const struct smla_case *loaded = &verdict->loaded;
     const size_t rows = rows_of(loaded);
-    const struct st_tensor tensors[OUTPUTS] = {
-        {"O", ST_BF16, 3, {loaded->s_q, loaded->h_q, loaded->d_v}, verdict->run.out, rows * (size_t)loaded->d_v * 2},
-        {"lse", ST_F32, 2, {loaded->s_q, loaded->h_q}, verdict->run.lse, rows * 4},
-        {"max_logits", ST_F32, 2, {loaded->s_q, loaded->h_q}, verdict->run.max_logits, rows * 4}};
-    const struct st_pair metadata[] = {
-        {"op", "prefill"}, {"kv_format", loaded->kv_format}, {"device", device_names[verdict->device]}};
-    return st_write(path, tensors, OUTPUTS, metadata, 3, why) ? CLI_FINE : cli_fail(CLI_USAGE, "%s", why);
+    const int32_t batch = is_decode(loaded) ? 1 : 0;
+    struct st_tensor tensors[OUTPUTS] = {
+        {"O", ST_BF16, 3 + batch, {0}, verdict->run.out, rows * (size_t)loaded->d_v * 2},
+        {"lse", ST_F32, 2 + batch, {0}, verdict->run.lse, rows * 4},
+        {"max_logits", ST_F32, 2 + batch, {0}, verdict->run.max_logits, rows * 4}};
+    const struct st_pair metadata[] = {{"op", is_decode(loaded) ? "decode" : "prefill"},
+                                       {"kv_format", loaded->caches[0].format},
+                                       {"device", device_names[verdict->device]}};
+    for (int output = 0; output < OUTPUTS; output++) {
+        const int64_t shape[] = {loaded->b, loaded->s_q, loaded->h_q, loaded->d_v};
+        memcpy(tensors[output].shape, shape + 1 - batch, (size_t)tensors[output].rank * sizeof shape[0]);
+    }
+    return st_write(path, tensors, output_count(loaded), metadata, 3, why) ? CLI_FINE : cli_fail(CLI_USAGE, "%s", why);
 }
 
 /* ---- One case after the other ---- */

@@ -148,7 +148,9 @@ enum {
     SMLA_OP_PREFILL_REFERENCE = 2,
     /* Merges partial results over disjoint shards of the keys; called through smla_combine. It reads no keys: its
      * description has d_qk 0 and no formats. */
-    SMLA_OP_COMBINE = 3
+    SMLA_OP_COMBINE = 3,
+    /* A few tokens of each of some requests, keys shared among blocks of threads; called through smla_decode. */
+    SMLA_OP_DECODE = 4
 };
 
 enum { SMLA_VALUE_BF16 = 1, SMLA_VALUE_E4M3 = 2, SMLA_VALUE_E2M1 = 3 };
@@ -394,6 +396,97 @@ SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int6
  * launch failed; of a checked kernel: any other of its driver calls, and so the failure of work enqueued before). Since
  * 0.1. */
 SMLA_API smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, void *stream);
+
+/* ---- Decode ------------------------------------------------------------------------------------------------ */
+
+enum {
+    SMLA_DECODE_LENGTHS_PER_REQUEST = 1u << 0,      /* topk_length is [b], not [b, s_q] */
+    SMLA_DECODE_EXTRA_LENGTHS_PER_REQUEST = 1u << 1 /* extra_topk_length is */
+};
+
+/* Arguments of one decode call: s_q query tokens of each of b requests. Rules as for smla_prefill_args, and fields of
+ * the same name mean the same, with a stride of requests in front of that of tokens. */
+typedef struct smla_decode_args {
+    uint32_t struct_size;
+    uint32_t lse_flags;             /* SMLA_LSE_* */
+    uint32_t decode_flags;          /* SMLA_DECODE_* */
+    float sm_scale;                 /* multiplies q.k; finite, below 2.35e38 */
+    int64_t b;                      /* requests, >= 0; 0 launches nothing */
+    int64_t s_q;                    /* query tokens of each, >= 0; 0 launches nothing */
+    int64_t s_kv;                   /* slots of kv: pages * kv_page_tokens */
+    int64_t topk;                   /* entries of an index list, >= 0 and <= 2^31 - 1 */
+    const void *query;              /* [b, s_q, h_q, d_qk] bf16 */
+    int64_t query_stride_request;   /* 0: query_stride_token * s_q */
+    int64_t query_stride_token;     /* 0: query_stride_head * h_q */
+    int64_t query_stride_head;      /* 0: d_qk */
+    const void *kv;                 /* pages of kv_page_tokens tokens in the kernel's kv_format. May be NULL when s_kv
+                                       is 0 */
+    int64_t kv_page_tokens;         /* of a page, any number; 0: kv is one run of tokens */
+    int64_t kv_stride_page;         /* 0: kv_page_tokens tokens without a gap */
+    int64_t kv_stride_token;        /* 0: the format's bytes (bf16: d_qk elements). 0 in a format placed by page */
+    const int32_t *indices;         /* [b, s_q, topk] slots: page * kv_page_tokens + token of the page; valid:
+                                       0 <= index < s_kv. May be NULL when topk is 0 */
+    int64_t indices_stride_request; /* 0: indices_stride_token * s_q */
+    int64_t indices_stride_token;   /* 0: topk */
+    const int32_t *topk_length;     /* [b, s_q], or [b] by decode_flags; entries at or past it are ignored; clamped to
+                                       [0, topk]. NULL: topk */
+    int64_t topk_length_stride_request; /* 0: topk_length_stride * s_q, or 1 for [b] */
+    int64_t topk_length_stride;         /* of tokens. 0: 1. For [b] leave 0 */
+    const float *attn_sink;             /* [h_q], natural logarithms; joins the softmax, not lse. NULL: none */
+    void *out;                          /* [b, s_q, h_q, d_v] bf16 */
+    int64_t out_stride_request;         /* 0: out_stride_token * s_q */
+    int64_t out_stride_token;           /* 0: out_stride_head * h_q */
+    int64_t out_stride_head;            /* 0: d_v */
+    float *lse;                         /* [b, s_q, h_q], natural, without sink. NULL: not wanted */
+    int64_t lse_stride_request;         /* 0: lse_stride_token * s_q */
+    int64_t lse_stride_token;           /* 0: lse_stride_head * h_q */
+    int64_t lse_stride_head;            /* 0: 1 */
+    void *workspace;                    /* smla_decode_workspace_size bytes, aligned to 16; NULL when that is 0 */
+    uint64_t workspace_bytes;
+    int64_t extra_s_kv;
+    int64_t extra_topk;
+    const void *extra_kv;
+    int64_t extra_kv_page_tokens;
+    int64_t extra_kv_stride_page;
+    int64_t extra_kv_stride_token;
+    const int32_t *extra_indices;
+    int64_t extra_indices_stride_request;
+    int64_t extra_indices_stride_token;
+    const int32_t *extra_topk_length;
+    int64_t extra_topk_length_stride_request;
+    int64_t extra_topk_length_stride;
+    int32_t sm_limit;      /* multiprocessors that the main kernel may take, >= 0; 0: all. Without batch_invariant, bits
+                              depend on it */
+    uint32_t launch_flags; /* SMLA_LAUNCH_* */
+} smla_decode_args;
+
+/* Tells how many bytes of device memory a call of up to these sizes, with any lengths, needs as `workspace`: parts of
+ * results, as many as keys can really be shared among (twice the device's multiprocessors, or with batch_invariant each
+ * token's pieces of 1024 keys or more). Its contents need not be anything, and mean nothing afterwards; a call that is
+ * still running has it alone.
+ *
+ * max_b, max_s_q, max_topk, max_extra_topk: >= 0; max_extra_topk is 0 for a kernel of one cache.
+ * Returns SMLA_OK; INVALID_ARGUMENT (NULL, negative, or more than a call may have). Since 0.1. */
+SMLA_API smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64_t max_b, int64_t max_s_q,
+                                                int64_t max_topk, int64_t max_extra_topk, uint64_t *out_bytes);
+
+/* Computes for each token of each request what smla_prefill computes for a query token, the same formula with the same
+ * rules for entries that are not valid, empty rows, NaN and sinks; but all tokens' keys are shared among the device's
+ * multiprocessors, by the real lengths, which the device reads: one request fills the device, and so does one long
+ * request among short ones.
+ *
+ * The same bits every time for the same call. Without batch_invariant they depend on how keys were shared, and so on
+ * b, s_q, topk, all lengths and sm_limit; with it, on the token's own inputs and topk alone.
+ *
+ * Two launches at most: the main kernel, and one that combines what was shared, which starts while the first ends.
+ * Nothing is read back, allocated or waited for. A captured call is right when it is replayed with other contents of
+ * query, caches, indices and lengths.
+ *
+ * kernel: of SMLA_OP_DECODE. stream and context: as for smla_prefill.
+ * Returns SMLA_OK when the work was enqueued; INVALID_ARGUMENT (as smla_prefill; a workspace that is missing, too small
+ * or misaligned; b * s_q tokens that are more than kernels count; nothing was launched); DRIVER (a launch failed).
+ * Since 0.1. */
+SMLA_API smla_status smla_decode(smla_kernel *kernel, const smla_decode_args *args, void *stream);
 
 /* ---- Combine ----------------------------------------------------------------------------------------------- */
 

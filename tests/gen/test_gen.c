@@ -507,8 +507,11 @@ static void refusals_say_what_would_work(void **state)
         {3, 64, 0, 256, NULL, NULL, "90", 0, 0, SMLA_ERROR_UNSUPPORTED, "d_v 256: the operator has 512"},
         {3, 64, 0, 0, "bf16", NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "kv_format \"bf16\": combine reads no"},
         {3, 64, 0, 0, NULL, "v4", "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT, "extra_kv_format \"v4\": combine reads no"},
-        {4, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT,
-         "op 4 is not known; there are prefill (1)"},
+        {5, 64, 512, 0, NULL, NULL, "90", 0, 0, SMLA_ERROR_INVALID_ARGUMENT,
+         "op 5 is not known; there are prefill (1)"},
+        {4, 64, 512, 0, NULL, NULL, "90", 0, 1, SMLA_ERROR_UNSUPPORTED, "no flag of a decode kernel, only"},
+        {4, 64, 512, 0, NULL, NULL, "100", 0, 0, SMLA_ERROR_UNSUPPORTED,
+         "target 100f has no decode kernel yet; there is one for 90a"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         smla_kernel_desc desc = {.struct_size = sizeof(desc),

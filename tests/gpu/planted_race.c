@@ -6,6 +6,6 @@
 
 int main(void)
 {
-    return mutant_main("mbarrier_wait(shared_address(&memory.p_ready[p_slot]), block / P_SLOTS % 2);",
+    return mutant_main("mbarrier_wait(shared_address(&memory.p_ready[p_slot]), turn / P_SLOTS % 2);",
                        "for (int n = 0; n < 50; n++) __nanosleep(1000000);", "the kernel without its wait for P");
 }

@@ -385,7 +385,7 @@ static void check_case(const char *path)
     case_describe(&loaded, &shape);
     case_arguments(&loaded, &args);
     assert_true(reference_prefill(&shape, &args, &result));
-    const int64_t rows = loaded.s_q * loaded.h_q;
+    const int64_t rows = loaded.b * loaded.s_q * loaded.h_q;
     double *out = widen(loaded.out_ref, (size_t)(rows * loaded.d_v));
     double *lse = widen(loaded.lse_ref, (size_t)rows);
     double *max_logits = widen(loaded.max_logits_ref, (size_t)rows);

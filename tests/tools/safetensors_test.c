@@ -171,6 +171,11 @@ static void unwritable_folder(void **state)
 
 /* ---- Cases ---- */
 
+#define DECODE                                                                                                         \
+    "\"__metadata__\":{\"op\":\"decode\",\"kv_format\":\"v41\"},"                                                      \
+    "\"Q\":{\"dtype\":\"BF16\",\"shape\":[1,1,1,4],\"data_offsets\":[0,8]}"
+#define PAGES "\"KV\":{\"dtype\":\"U8\",\"shape\":[1,8],\"data_offsets\":[8,16]}"
+#define PAGE_SIZE "\"page_size\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[16,20]}"
 #define META "\"__metadata__\":{\"op\":\"prefill\",\"kv_format\":\"bf16\"}"
 #define QUERY "\"Q\":{\"dtype\":\"BF16\",\"shape\":[1,1,4],\"data_offsets\":[0,8]}"
 #define KEYS "\"KV\":{\"dtype\":\"BF16\",\"shape\":[1,1,4],\"data_offsets\":[8,16]}"
@@ -186,9 +191,10 @@ static const struct {
 } case_table[] = {
     {"{" META "," QUERY "," KEYS "," LIST "," SCALE "," ANSWER "}", 32, CASE_OK, NULL},
     {"{" QUERY "," KEYS "," LIST "," SCALE "," ANSWER "}", 32, CASE_BROKEN, "no op and kv_format"},
-    {"{\"__metadata__\":{\"op\":\"decode\",\"kv_format\":\"v32\"}}", 0, CASE_UNSUPPORTED, "decode is not there yet"},
+    {"{\"__metadata__\":{\"op\":\"decode\",\"kv_format\":\"v32\"}}", 0, CASE_BROKEN, "tensor 'Q' BF16"},
     {"{\"__metadata__\":{\"op\":\"sort\",\"kv_format\":\"bf16\"}}", 0, CASE_UNSUPPORTED, "op 'sort' is unknown"},
-    {"{\"__metadata__\":{\"op\":\"prefill\",\"kv_format\":\"v32\"}}", 0, CASE_UNSUPPORTED, "only bf16"},
+    {"{\"__metadata__\":{\"op\":\"prefill\",\"kv_format\":\"v32\"}}", 0, CASE_UNSUPPORTED,
+     "prefill cases have one bf16 cache"},
     {"{" META "}", 0, CASE_BROKEN, "'Q' BF16 [any, any, any] is missing"},
     {"{" META "," QUERY "}", 8, CASE_BROKEN, "'KV' BF16 [any, 1, 4] is missing"},
     {"{" META "," QUERY "," KEYS "}", 16, CASE_BROKEN, "'indices' I32 [1, 1, any] is missing"},
@@ -199,6 +205,10 @@ static const struct {
     {"{" META "," QUERY "," KEYS "," LIST "," SCALE "," ANSWER ",\"attn_sink\":{\"dtype\":\"F64\",\"shape\":[1],"
      "\"data_offsets\":[32,40]}}",
      40, CASE_BROKEN, "'attn_sink' is F64 [1], not F32 [1]"},
+    {"{" DECODE "}", 8, CASE_BROKEN, "'KV' U8 [any, any] is missing"},
+    {"{" DECODE "," KEYS "}", 16, CASE_BROKEN, "'KV' is BF16 [1, 1, 4], not U8 [any, any]"},
+    {"{" DECODE "," PAGES "}", 16, CASE_BROKEN, "'page_size' I32 [1] is missing"},
+    {"{" DECODE "," PAGES "," PAGE_SIZE "}", 20, CASE_BROKEN, "page_size is 0"},
 };
 
 static void cases(void **state)
@@ -218,7 +228,7 @@ static void cases(void **state)
         st_free(&file);
         if (status == CASE_OK) {
             assert_string_equal(loaded.name, "p.x");
-            assert_true(loaded.h_q == 1 && loaded.d_qk == 4 && loaded.d_v == 2 && loaded.topk == 1);
+            assert_true(loaded.h_q == 1 && loaded.d_qk == 4 && loaded.d_v == 2 && loaded.caches[0].topk == 1);
             case_free(&loaded);
         }
     }

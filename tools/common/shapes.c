@@ -15,6 +15,7 @@ static const struct {
     {"prefill", SMLA_OP_PREFILL, true},
     {"prefill_reference", SMLA_OP_PREFILL_REFERENCE, true},
     {"combine", SMLA_OP_COMBINE, false},
+    {"decode", SMLA_OP_DECODE, true},
 };
 
 static const size_t op_count = sizeof ops / sizeof ops[0];
@@ -43,9 +44,7 @@ static int set_op(const char *name, uint32_t *op)
             return CLI_FINE;
         }
     }
-    if (strcmp(name, "decode") == 0)
-        return cli_fail(CLI_UNAVAILABLE, "op 'decode' is not there yet: prefill is");
-    return cli_fail(CLI_USAGE, "op '%s' is unknown: prefill, prefill_reference and combine are there", name);
+    return cli_fail(CLI_USAGE, "op '%s' is unknown: prefill, decode, combine and prefill_reference are there", name);
 }
 
 /* What cannot be left out. */

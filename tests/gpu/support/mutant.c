@@ -61,13 +61,16 @@ bool mutant_make(struct bench *bench, const char *from, const char *to, struct m
         snprintf(why, PROBLEM_WHY, "%.900s", refusal.text);
         return false;
     }
-    char *source = changed(&bundle.files[0], from, to);
+    char *source = NULL;
+    int32_t file = 0;
+    for (; file < bundle.file_count && !source; file++)
+        source = changed(&bundle.files[file], from, to);
     if (!source) {
         snprintf(why, PROBLEM_WHY, "the template has not in one place what this test replaces: %.800s", from);
         return false;
     }
-    bundle.files[0].bytes = source;
-    bundle.files[0].size = strlen(source);
+    bundle.files[file - 1].bytes = source;
+    bundle.files[file - 1].size = strlen(source);
     *out = (struct mutant){.kernel = *bench->prefill};
     const bool loaded = load(bench, &bundle, out);
     smla_error_info info = {.struct_size = sizeof(info)};

@@ -1,0 +1,82 @@
+#include "plan_decode.h"
+
+#include "plan_add.h"
+
+enum {
+    LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
+    MOST_PIECES = 8
+};
+
+struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan)
+{
+    return (struct gen_decode){.block_heads = number(plan, "block_heads"),
+                               .head_blocks = number(plan, "head_blocks"),
+                               .combine_heads = number(plan, "combine_threads") / 32,
+                               .d_v = spec->d_v,
+                               .batch_invariant = spec->batch_invariant};
+}
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* By topk alone. */
+static void set_pieces(const struct gen_decode *decode, struct gen_decode_share *share)
+{
+    share->pieces = 1;
+    share->piece_blocks = share->key_blocks > 0 ? share->key_blocks : 1;
+    if (!decode->batch_invariant)
+        return;
+    const int64_t blocks = divide_up(share->key_blocks, MOST_PIECES);
+    share->piece_blocks = blocks > LEAST_PIECE_BLOCKS ? blocks : LEAST_PIECE_BLOCKS;
+    if (share->key_blocks > share->piece_blocks)
+        share->pieces = divide_up(share->key_blocks, share->piece_blocks);
+}
+
+/* A block of threads has at most a part that another one has begun, and one that another one goes on with; parts of a
+ * batch-invariant kernel are its pieces. */
+static void set_parts(const struct gen_decode *decode, struct gen_decode_share *share)
+{
+    const int64_t groups = divide_up(decode->block_heads, decode->combine_heads);
+
+    if (share->pieces > 1) {
+        share->parts = share->units * share->pieces;
+        share->combine_blocks = share->units * groups;
+    } else if (!decode->batch_invariant && share->key_blocks > 1 && share->main_blocks > 1) {
+        share->parts = 2 * share->main_blocks;
+        share->combine_blocks = share->main_blocks * groups;
+    }
+    share->part_out_bytes = share->parts * decode->block_heads * decode->d_v * (int64_t)sizeof(float);
+    share->part_lse_bytes = divide_up(share->parts * decode->block_heads * (int64_t)sizeof(float), 16) * 16;
+    if (!decode->batch_invariant)
+        share->shared_bytes = divide_up(share->main_blocks * 2 * (int64_t)sizeof(int32_t), 16) * 16;
+}
+
+bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
+                     struct gen_decode_share *out)
+{
+    struct gen_decode_share share = {.units = tokens * decode->head_blocks};
+
+    for (int c = 0; c < 2; c++)
+        share.key_blocks += divide_up(topk[c], 64);
+    set_pieces(decode, &share);
+    if (share.units * share.pieces > INT32_MAX)
+        return false;
+    /* No more blocks of threads than there is something to have for. */
+    const int64_t most = share.units * (decode->batch_invariant ? share.pieces : share.piece_blocks);
+    share.main_blocks = smaller(sm_count, most);
+    set_parts(decode, &share);
+    *out = share;
+    return share.combine_blocks <= INT32_MAX;
+}
+
+int64_t gen_decode_workspace(const struct gen_decode_share *share)
+{
+    return share->part_out_bytes + share->part_lse_bytes + share->shared_bytes;
+}

@@ -1,0 +1,43 @@
+/* How a decode call shares its work out: blocks of threads, parts and the workspace that they take. Worked out from
+ * sizes alone: what depends on the real lengths is the device's (templates/decode_schedule.cuh). */
+#ifndef SMLA_GEN_PLAN_DECODE_H
+#define SMLA_GEN_PLAN_DECODE_H
+
+#include "plan.h"
+
+enum { GEN_DECODE_WALK_BYTES = 224 }; /* of shared memory, behind what prefill's roles have */
+
+/* What of a decode kernel's plan the sharing depends on. */
+struct gen_decode {
+    int32_t block_heads;
+    int32_t head_blocks;
+    int32_t combine_heads; /* rows of a block of threads that combines */
+    int32_t d_v;
+    bool batch_invariant;
+};
+
+struct gen_decode_share {
+    int64_t units;      /* tokens times blocks of heads */
+    int64_t key_blocks; /* of a unit whose lists count in whole */
+    int64_t pieces;     /* items of a unit */
+    int64_t piece_blocks;
+    int64_t main_blocks;    /* blocks of threads of the main kernel */
+    int64_t parts;          /* that there is place for */
+    int64_t combine_blocks; /* 0: no item can be cut, nothing is combined */
+    /* The workspace: from its beginning, each a multiple of 16 bytes. */
+    int64_t part_out_bytes;
+    int64_t part_lse_bytes;
+    int64_t shared_bytes; /* what of smla_decode_params is `shared` */
+};
+
+struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan);
+
+/* tokens: of all requests, below 2^31. topk: of the caches, 0 where there is no second. sm_count: multiprocessors to
+ * take. Returns false where something does not fit 31 bits, which kernels count in. */
+bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
+                     struct gen_decode_share *out);
+
+/* Bytes of the workspace. */
+int64_t gen_decode_workspace(const struct gen_decode_share *share);
+
+#endif

@@ -1,0 +1,64 @@
+/* Plan of the sm_90 decode kernels (templates/sm90_decode.cu, sm90_decode_turned.cu) and of what combines their parts
+ * (templates/decode_combine.cu): the roles and tiles of prefill, for blocks of threads that share out all tokens' keys
+ * among them. */
+#include <stdio.h>
+
+#include "decode_params.h"
+#include "plan_add.h"
+#include "plan_decode.h"
+#include "plan_formats.h"
+
+enum { COMBINE_THREADS = 256, RUN_ELEMS = 8, PARTS_IN_FLIGHT = 2 };
+
+static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
+{
+    add_number(plan, "batch_invariant", spec->batch_invariant, "", GEN_BY_DESCRIPTION,
+               spec->batch_invariant ? "keys are shared in pieces that topk alone decides"
+                                     : "keys are shared as the batch asks for");
+    add_number(plan, "item_cost_blocks", 3, "blocks", GEN_BY_PLAN,
+               "of keys, that beginning and ending a token's keys takes the time of; not measured");
+    add_number(plan, "cut_cost_blocks", 2, "blocks", GEN_BY_PLAN,
+               "of keys, that a part's way through memory takes the time of; not measured");
+    add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN, "of a block that combines: 32 a head");
+    add_number(plan, "run_elems", RUN_ELEMS, "elements", GEN_BY_PLAN,
+               "a lane of it reads at once: two times 16 bytes of float32");
+    add_number(plan, "parts_in_flight", PARTS_IN_FLIGHT, "parts", GEN_BY_PLAN,
+               "read before the first is added: 4 KiB a warp");
+}
+
+static void add_variants(const struct gen_spec *spec, const char *entry, struct gen_plan *plan)
+{
+    struct gen_variant like = {.threads = number(plan, "threads"),
+                               .shared_bytes = regions_end(plan),
+                               .blocks_per_query = number(plan, "head_blocks")};
+    snprintf(like.name, sizeof(like.name), "%s_h%d_d%d", plan->kernel, spec->h_q, spec->d_qk);
+    gen_plan_add_variant(spec, &like, entry, plan);
+    plan->combine_variant = plan->variant_count;
+    plan->variants[plan->variant_count++] =
+        (struct gen_variant){.name = "decode_combine",
+                             .entry = "smla_decode_combine",
+                             .threads = COMBINE_THREADS,
+                             .blocks_per_query = number(plan, "head_blocks"),
+                             .reason = "combines the parts of what several blocks share; not launched where none can"};
+}
+
+smla_status gen_plan_sm90_decode(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal)
+{
+    const bool turned = gen_sm90_prefill_turns(spec);
+    smla_status status = gen_plan_check_formats(spec, refusal);
+    if (status == SMLA_OK && turned)
+        status = gen_plan_add_sm90_attention_turned(spec, plan, refusal);
+    else if (status == SMLA_OK)
+        gen_plan_add_sm90_attention(spec, plan);
+    if (status != SMLA_OK)
+        return status;
+    plan->kernel = turned ? "sm90_decode_turned" : "sm90_decode";
+    plan->template_name = turned ? "sm90_decode_turned.cu" : "sm90_decode.cu";
+    plan->combine_name = "decode_combine.cu";
+    plan->launches = 2;
+    plan->param_bytes = (int32_t)sizeof(struct smla_decode_params);
+    add_numbers(spec, plan);
+    add_region(plan, "walk", GEN_DECODE_WALK_BYTES, "this block's range of the keys; mbarrier query_free");
+    add_variants(spec, turned ? "smla_sm90_decode_turned" : "smla_sm90_decode", plan);
+    return SMLA_OK;
+}

@@ -1,0 +1,28 @@
+/* The one parameter of the decode kernels: the C side fills it, the kernels read it from constant memory. Rules as in
+ * prefill_params.h. Decode is prefill of s_q tokens in each of some requests, so tensors have one stride more; and keys
+ * of a token may be shared among blocks of threads. */
+#ifndef SMLA_DECODE_PARAMS_H
+#define SMLA_DECODE_PARAMS_H
+
+#include "prefill_params.h"
+
+struct smla_decode_params {
+    struct smla_prefill_params prefill;      /* its strides of tokens are within a request */
+    long long indices_stride_request[2];     /* of each cache's lists */
+    long long topk_length_stride_request[2]; /* its stride of tokens is 0 where a request has one length */
+    long long query_stride_request;
+    long long out_stride_request;
+    long long lse_stride_request;
+    long long lse_stride_head;
+    float *part_out;  /* [parts, block_heads, d_v], each divided by its own sum */
+    float *part_lse;  /* [parts, block_heads], in base 2, -inf where there is no valid key */
+    int *shared;      /* [blocks of threads, 2]: the item whose keys begin there and are shared, and its parts or 0 */
+    int s_q;          /* tokens of a request */
+    int tokens;       /* of all requests */
+    int pieces;       /* items of a token and its block of heads: 1, or as many as topk has of piece_blocks */
+    int piece_blocks; /* blocks of keys an item has at most */
+    int main_blocks;  /* blocks of threads of the main kernel */
+    int reserved;
+};
+
+#endif
