@@ -18,6 +18,17 @@ static const struct fault_case cases[] = {
      "JOIN:\n"
      "bar.sync 0;\n",
      .kind = EMU_DIVERGENT, .certain = ALWAYS},
+    {"lanes that part after a bar.sync, each with a bar.sync of its own",
+     "bar.sync 0;\n"
+     "@%p4 bra FIRST;\n"
+     "!bar.sync 0; //2\n"
+     "bra JOIN;\n"
+     "FIRST:\n"
+     "!bar.sync 0;\n"
+     "mov.u32 %r10, 0;\n"
+     "JOIN:\n"
+     "bar.sync 0;\n",
+     .kind = EMU_DIVERGENT, .certain = ALWAYS, .message = "lanes"},
     {"bra.uni that half of the lanes take",
      "setp.lt.u32 %p10, %r2, 16;\n"
      "!@%p10 bra.uni OUT; //2\n"

@@ -196,6 +196,30 @@ static const struct clean_case cases[] = {
     {{"a thousand blocks count", "@%p2 atom.global.add.u32 %r10, [%rd1], 1;\n", .threads = 32, .blocks = 1000}, 1000},
 };
 
+/* ---- Lanes that part and meet ---- */
+
+/* What a block's warps execute together, and what stands for a warp's lanes to meet at. */
+static const char *const together[] = {
+    "bar.sync 0;\n",
+    "bar.sync 1, 96;\n",
+    "barrier.sync 0;\n",
+    "bar.red.popc.u32 %r12, 0, %p4;\n",
+    "@%p1 bar.sync 2, 96;\n@!%p1 bar.arrive 2, 96;\nbar.sync 0;\n@!%p1 bar.sync 3, 96;\n@%p1 bar.arrive 3, 96;\n",
+    "barrier.cluster.arrive;\nbarrier.cluster.wait;\n",
+};
+static const char *const meeting[] = {
+    "bar.sync 0;\n",
+    "barrier.sync.aligned 0;\n",
+    "bar.red.or.pred %p12, 0, %p4;\n",
+    "bar.warp.sync 0xffffffff;\n",
+    "shfl.sync.bfly.b32 %r12, %r1, 1, 31, 0xffffffff;\n",
+    "vote.sync.ballot.b32 %r12, %p4, 0xffffffff;\n",
+    "elect.sync _|%p12, 0xffffffff;\n",
+    "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n",
+};
+
+enum { PAIR_TEXT = 1024 };
+
 static bool runs_clean(const struct clean_case *one, const struct emu_options *options)
 {
     char *text = fault_text(&one->kernel, false);
@@ -227,6 +251,45 @@ static void every_schedule(void **state)
                                                         .max_findings = 20};
                     wrong += !runs_clean(&cases[i], &options);
                 }
+    assert_int_equal(wrong, 0);
+}
+
+/* Right after the one, a warp's first lane takes a way of its own to the other, where the rest are before it: a
+ * schedule that interrupts the warp anywhere lets it go on. */
+static int pairs_that_fail(const char *first, const char *second)
+{
+    static const char begin[] = "mov.u32 %r10, 0;\n"
+                                "mov.u32 %r11, 0;\n"
+                                "LOOP:\n",
+                      part[] = "@!%p4 bra MEET;\n"
+                               "add.u32 %r11, %r11, 1;\n"
+                               "MEET:\n",
+                      again[] = "add.u32 %r10, %r10, 1;\n"
+                                "setp.lt.u32 %p11, %r10, 100;\n"
+                                "@%p11 bra LOOP;\n" STORE_BY_FIRST("%r11");
+    char body[PAIR_TEXT];
+    snprintf(body, PAIR_TEXT, "%s%s%s%s%s", begin, first, part, second, again);
+    const struct clean_case one = {{.name = body, .body = body, .threads = 96}, 100};
+    int wrong = 0;
+    for (int schedule = 0; schedule < SCHEDULES; schedule++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            const struct emu_options options = {.schedule = (enum emu_schedule)schedule,
+                                                .seed = seed,
+                                                .checks = EMU_CHECK_ALL,
+                                                .threads = 1,
+                                                .max_findings = 20};
+            wrong += !runs_clean(&one, &options);
+        }
+    return wrong;
+}
+
+static void lanes_part_and_meet(void **state)
+{
+    int wrong = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof(together) / sizeof(together[0]); i++)
+        for (size_t j = 0; j < sizeof(meeting) / sizeof(meeting[0]); j++)
+            wrong += pairs_that_fail(together[i], meeting[j]);
     assert_int_equal(wrong, 0);
 }
 
@@ -280,6 +343,7 @@ static void same_seed_same_run(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule), cmocka_unit_test(same_seed_same_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule), cmocka_unit_test(lanes_part_and_meet),
+                                       cmocka_unit_test(same_seed_same_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

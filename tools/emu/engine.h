@@ -109,7 +109,7 @@ struct emu_warp {
     uint32_t present; /* lanes that exist (a last warp may be partial) */
     int group_count;
     struct emu_group groups[EMU_LANES];
-    struct emu_wait wait;           /* of the group that runs, when exec returned EMU_BLOCKED */
+    struct emu_wait wait;           /* of the group that runs, when exec returned EMU_BLOCKED or EMU_YIELD */
     uint32_t *r32;                  /* [row32_count][32] */
     uint64_t *r64;                  /* [row64_count][32] */
     uint32_t *preds;                /* [pred_count] one bit a lane */

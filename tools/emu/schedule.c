@@ -228,8 +228,9 @@ static bool step(struct emu_warp *warp)
     case EMU_YIELD:
         mark_writes(warp, instr, mask, wgmma);
         group->pc++;
-        group->wait = warp->wait;
         group->yielded = action == EMU_YIELD;
+        /* Who goes on waits no more; it would be kept apart from its warp's other lanes (may_merge). */
+        group->wait = group->yielded ? warp->wait : (struct emu_wait){0};
         warp->cta->cluster->sync->idle_yields += group->yielded;
         return !group->yielded;
     case EMU_BRANCH:
