@@ -4,7 +4,8 @@
 
 enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
-    MOST_PIECES = 8
+    MOST_PIECES = 8,
+    COUNTED_BEYOND = 1024 /* a kernel's threads count on past the last token, each to the end of its run */
 };
 
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan)
@@ -66,7 +67,7 @@ bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int6
     for (int c = 0; c < 2; c++)
         share.key_blocks += divide_up(topk[c], 64);
     set_pieces(decode, &share);
-    if (share.units * share.pieces > INT32_MAX)
+    if (share.units * share.pieces > INT32_MAX - COUNTED_BEYOND)
         return false;
     /* No more blocks of threads than there is something to have for. */
     const int64_t most = share.units * (decode->batch_invariant ? share.pieces : share.piece_blocks);

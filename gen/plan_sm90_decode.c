@@ -30,7 +30,8 @@ static void add_variants(const struct gen_spec *spec, const char *entry, struct 
 {
     struct gen_variant like = {.threads = number(plan, "threads"),
                                .shared_bytes = regions_end(plan),
-                               .blocks_per_query = number(plan, "head_blocks")};
+                               .blocks_per_query = number(plan, "head_blocks"),
+                               .blocks_per_sm = 1};
     snprintf(like.name, sizeof(like.name), "%s_h%d_d%d", plan->kernel, spec->h_q, spec->d_qk);
     gen_plan_add_variant(spec, &like, entry, plan);
     plan->combine_variant = plan->variant_count;

@@ -21,7 +21,8 @@ enum {
     /* With keys on their way there are fewer registers; two formats in turn need a few more. */
     MOST_HEADS_OF_ONE = 48,
     MOST_HEADS_OF_TWO = 40,
-    MOST_HEADS = 80 /* 88 would leave too few registers beside 176 accumulators, and shared memory */
+    MOST_DECODE_HEADS = 72, /* with what a walk through items keeps, ptxas spills accumulators of 80 */
+    MOST_HEADS = 80         /* 88 would leave too few registers beside 176 accumulators, and shared memory */
 };
 
 /* Slots that fit the target's shared memory. */
@@ -82,7 +83,8 @@ bool gen_sm90_prefill_turns(const struct gen_spec *spec)
 {
     const int32_t heads = tile_heads(spec);
     const int32_t most_read = spec->has_extra_kv ? MOST_HEADS_OF_TWO : MOST_HEADS_OF_ONE;
-    const int32_t most = gen_plan_dequantises(spec) ? most_read : MOST_HEADS;
+    const int32_t most_copied = spec->op == SMLA_OP_DECODE ? MOST_DECODE_HEADS : MOST_HEADS;
+    const int32_t most = gen_plan_dequantises(spec) ? most_read : most_copied;
     return heads != 64 && heads <= most && choose_slots(spec).key > 0;
 }
 

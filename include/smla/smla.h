@@ -224,8 +224,8 @@ typedef struct smla_support {
     char kernel_id[72];         /* hex digest of what is wanted: names cache entries and smla-gen's files */
     char reason[512];           /* when not supported: what was asked, what the limit is, what would work */
     uint32_t blocks_per_sm;     /* persistent: a call launches at most so many blocks of threads a multiprocessor, and
-                                   keeps smla_prefill_args.sm_limit. 0: a block for each query, and sm_limit is not
-                                   kept */
+                                   keeps sm_limit of its call's arguments. 0: a block for each query, and sm_limit is
+                                   not kept */
 } smla_support;
 
 /* Tells whether a description can be served, and how.
