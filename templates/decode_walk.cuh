@@ -63,8 +63,10 @@ __device__ __forceinline__ bool set_work(work &w, i32 item, i32 from)
             continue;
         const item_place end = walk().schedule.end;
         const i32 to = item == end.item ? end.block : blocks;
-        w.first_head = unit % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS;
-        w.heads = min(SMLA_BLOCK_HEADS, SMLA_H_Q - w.first_head);
+        if (SMLA_HEAD_BLOCKS > 1) {
+            w.first_head = unit % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS;
+            w.heads = min(SMLA_BLOCK_HEADS, SMLA_H_Q - w.first_head);
+        }
         w.item = item;
         w.skipped = (MAY_CUT ? 0 : piece * w.call.piece_blocks) + from;
         w.part = part_of(w.call, item, unit_blocks, from, to);
@@ -78,7 +80,7 @@ __device__ __forceinline__ bool set_work(work &w, i32 item, i32 from)
 /* A work of nothing, to set. */
 __device__ __forceinline__ work no_work(const smla_decode_params &params)
 {
-    return {{0, 0, 0, 0, -1, 0, 0}, params, params.prefill, 0, 0, {}, 0, 0};
+    return {{0, 0, 0, 0, -1, 0, 0}, params, params.prefill, 0, min(SMLA_BLOCK_HEADS, SMLA_H_Q), {}, 0, 0};
 }
 
 /* ---- What the roles ask for ---- */

@@ -14,6 +14,8 @@ static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
 /* Heads that stand for all: each count that a matrix tile of sm_90 comes in, and some between. */
 static const int32_t heads[] = {1, 6, 8, 16, 24, 32, 40, 48, 56, 64, 66, 72, 80, 128};
 static const int32_t heads_of_two[] = {8, 16, 40, 48, 64, 128};
+static const int32_t decode_heads[] = {8, 40, 56, 64, 72, 128};
+static const int32_t decode_heads_of_two[] = {16, 64};
 
 static const struct format_row {
     int32_t d_qk;
@@ -38,6 +40,8 @@ static const smla_kernel_desc others[] = {
     {.op = SMLA_OP_PREFILL_REFERENCE, .h_q = 128, .d_qk = 576},
     {.op = SMLA_OP_COMBINE, .h_q = 64},
     {.op = SMLA_OP_COMBINE, .h_q = 1},
+    {.op = SMLA_OP_DECODE, .h_q = 16, .d_qk = 512, .kv_format = "v4", .batch_invariant = 1},
+    {.op = SMLA_OP_DECODE, .h_q = 128, .d_qk = 576, .kv_format = "v32", .batch_invariant = 1},
 };
 
 struct table {
@@ -114,16 +118,14 @@ static smla_status add_kernel(struct run *run, const smla_kernel_desc *desc)
     return status;
 }
 
-static smla_status add_formats(struct run *run, const struct format_row *format)
+static smla_status add_heads(struct run *run, uint32_t op, const struct format_row *format, const int32_t *list,
+                             size_t count)
 {
-    const bool two = format->extra_kv_format != NULL;
-    const int32_t *list = two ? heads_of_two : heads;
-    const size_t count = two ? sizeof heads_of_two / sizeof heads_of_two[0] : sizeof heads / sizeof heads[0];
     smla_status status = SMLA_OK;
 
     for (size_t i = 0; status == SMLA_OK && i < count; i++) {
         const smla_kernel_desc desc = {.struct_size = sizeof desc,
-                                       .op = SMLA_OP_PREFILL,
+                                       .op = op,
                                        .h_q = list[i],
                                        .d_qk = format->d_qk,
                                        .kv_format = format->kv_format,
@@ -134,12 +136,26 @@ static smla_status add_formats(struct run *run, const struct format_row *format)
     return status;
 }
 
+static smla_status add_formats(struct run *run, uint32_t op, const struct format_row *format)
+{
+    const bool two = format->extra_kv_format != NULL, decode = op == SMLA_OP_DECODE;
+
+    if (decode && two)
+        return add_heads(run, op, format, decode_heads_of_two, sizeof decode_heads_of_two / sizeof(int32_t));
+    if (decode)
+        return add_heads(run, op, format, decode_heads, sizeof decode_heads / sizeof(int32_t));
+    return two ? add_heads(run, op, format, heads_of_two, sizeof heads_of_two / sizeof(int32_t))
+               : add_heads(run, op, format, heads, sizeof heads / sizeof(int32_t));
+}
+
 static smla_status add_kernels(struct run *run)
 {
     smla_status status = SMLA_OK;
 
     for (size_t i = 0; status == SMLA_OK && i < sizeof formats / sizeof formats[0]; i++)
-        status = add_formats(run, &formats[i]);
+        status = add_formats(run, SMLA_OP_PREFILL, &formats[i]);
+    for (size_t i = 0; status == SMLA_OK && i < sizeof formats / sizeof formats[0]; i++)
+        status = add_formats(run, SMLA_OP_DECODE, &formats[i]);
     for (size_t i = 0; status == SMLA_OK && i < sizeof others / sizeof others[0]; i++)
         for (size_t target = 0; status == SMLA_OK && target < sizeof targets / sizeof targets[0]; target++) {
             smla_kernel_desc desc = others[i];
