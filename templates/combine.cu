@@ -15,6 +15,8 @@ template <typename PARTIAL> struct row_parts {
     const smla_combine_params &params;
     i64 token;
     int head;
+    int lane;
+    float to_log2;
 
     __device__ __forceinline__ u32 count() const
     {
@@ -29,17 +31,22 @@ template <typename PARTIAL> struct row_parts {
         return params.partial_lse[part * params.partial_lse_stride_part + token * params.partial_lse_stride_token +
                                   head * params.partial_lse_stride_head];
     }
-    __device__ __forceinline__ const PARTIAL *out(u32 part) const
+    __device__ __forceinline__ const PARTIAL *rows() const
     {
         return (const PARTIAL *)params.partial_out + token * params.partial_out_stride_token +
-               head * params.partial_out_stride_head + part * params.partial_out_stride_part;
+               head * params.partial_out_stride_head;
+    }
+    __device__ __forceinline__ i64 row_offset(u32 part) const
+    {
+        return part * params.partial_out_stride_part;
     }
 };
 
 template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combine(const smla_combine_params &params)
 {
     int head = blockIdx.x % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS + threadIdx.x / LANES;
-    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS, head};
+    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS, head, (int)threadIdx.x % LANES,
+                                      params.partial_is_base_2 ? 1.0f : LOG2_E};
     if (head >= SMLA_H_Q)
         return; /* a whole warp: nobody waits for it */
     griddepcontrol_wait();
@@ -51,7 +58,7 @@ template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combin
     griddepcontrol_launch_dependents();
     OUT *to = (OUT *)params.out + parts.token * params.out_stride_token + head * params.out_stride_head;
     for (int run = 0; run < RUNS; run++)
-        store_run(to + column_of(run), out[run]);
+        store_run(to + column_of(parts, run), out[run]);
 }
 
 /* ---- The variants ---- */

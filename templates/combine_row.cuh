@@ -22,18 +22,11 @@ static_assert(RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16, d_v
  *
  *   u32 count() const
  *   float lse(u32 part) const         of part < count(); an infinity of either sign: an empty part
- *   const ELEM *out(u32 part) const   its d_v columns
- *   bool is_base_2() const            of lse */
-
-__device__ __forceinline__ int lane_of_warp()
-{
-    return threadIdx.x % LANES;
-}
-
-template <class parts> __device__ __forceinline__ float to_log2(const parts &of)
-{
-    return of.is_base_2() ? 1.0f : LOG2_E;
-}
+ *   const ELEM *rows() const          where row_offset(part) elements further a part's d_v columns stand
+ *   i64 row_offset(u32 part) const
+ *   bool is_base_2() const            of lse
+ *   float to_log2                     from its logarithms
+ *   int lane */
 
 /* ---- Runs of columns ---- */
 
@@ -71,9 +64,9 @@ __device__ __forceinline__ void store_run(float *to, const float (&x)[RUN])
 }
 
 /* The first column of a lane's run. */
-__device__ __forceinline__ int column_of(int run)
+template <class parts> __device__ __forceinline__ int column_of(const parts &of, int run)
 {
-    return (run * LANES + lane_of_warp()) * RUN;
+    return (run * LANES + of.lane) * RUN;
 }
 
 /* ---- Weights ---- */
@@ -90,7 +83,7 @@ template <class parts> __device__ __forceinline__ float load_lse(const parts &of
 /* exp(lse - max). The difference is taken before it is scaled: scaled first, an lse of 1e4 would be off by 1e-3. */
 template <class parts> __device__ __forceinline__ float weight_of(const parts &of, float lse, float max)
 {
-    return lse == -infinity() ? 0.0f : exp2_approx((lse - max) * to_log2(of));
+    return lse == -infinity() ? 0.0f : exp2_approx((lse - max) * of.to_log2);
 }
 
 /* NaN when any is; -inf when all are empty. Every lane gets it. */
@@ -98,7 +91,7 @@ template <class parts> __device__ __forceinline__ float find_max(const parts &of
 {
     float max = -infinity();
     for (u32 first = 0; first < of.count(); first += LANES)
-        max = max_nan(max, load_lse(of, first + lane_of_warp()));
+        max = max_nan(max, load_lse(of, first + of.lane));
     for (int step = LANES / 2; step > 0; step /= 2)
         max = max_nan(max, __shfl_xor_sync(ALL_LANES, max, step));
     return max;
@@ -109,7 +102,7 @@ template <class parts> __device__ __forceinline__ float sum_weights(const parts 
 {
     float sum = 0.0f;
     for (u32 first = 0; first < of.count(); first += LANES)
-        sum += weight_of(of, load_lse(of, first + lane_of_warp()), max);
+        sum += weight_of(of, load_lse(of, first + of.lane), max);
     for (int step = LANES / 2; step > 0; step /= 2)
         sum += __shfl_xor_sync(ALL_LANES, sum, step);
     return sum;
@@ -149,7 +142,7 @@ __device__ __forceinline__ float share_of_weight(const parts &of, float max, flo
     if (sum == 0)
         return 0.0f;
     float sink_log = change_base(sink, false, of.is_base_2());
-    return reciprocal(sum + exp2_approx((sink_log - max) * to_log2(of)));
+    return reciprocal(sum + exp2_approx((sink_log - max) * of.to_log2));
 }
 
 /* Takes the lowest bit out of the mask; returns its number, -1 when there is none. */
@@ -164,8 +157,9 @@ __device__ __forceinline__ int take_lowest(u32 &mask)
 template <class parts>
 __device__ __forceinline__ void add_rows(const parts &of, float max, float share_of_one, float (&out)[RUNS][RUN])
 {
+    const auto *rows = of.rows();
     for (u32 first = 0; first < of.count(); first += LANES) {
-        float lse = load_lse(of, first + lane_of_warp());
+        float lse = load_lse(of, first + of.lane);
         float share = weight_of(of, lse, max) * share_of_one;
         u32 waiting = __ballot_sync(ALL_LANES, lse != -infinity());
         while (waiting) {
@@ -176,9 +170,9 @@ __device__ __forceinline__ void add_rows(const parts &of, float max, float share
                 from[i] = take_lowest(waiting);
                 if (from[i] < 0)
                     break;
-                const auto *part = of.out(first + from[i]);
+                const auto *part = rows + of.row_offset(first + from[i]);
                 for (int run = 0; run < RUNS; run++)
-                    load_run(part + column_of(run), x[i][run]);
+                    load_run(part + column_of(of, run), x[i][run]);
             }
 #pragma unroll
             for (int i = 0; i < SMLA_PARTS_IN_FLIGHT; i++) {
@@ -200,7 +194,7 @@ __device__ __forceinline__ void combine_row(const parts &of, u32 flags, bool has
 {
     float max = find_max(of);
     float sum = sum_weights(of, max);
-    if (lse && lane_of_warp() == 0)
+    if (lse && of.lane == 0)
         *lse = final_lse(of, flags, has_sink, max, sum, sink);
 
     float share_of_one = share_of_weight(of, max, sum, sink);

@@ -20,6 +20,8 @@ struct row_parts {
     i32 row; /* of the unit's heads */
     u32 parts;
     i32 first_block; /* of threads: the one that has the unit's first keys */
+    int lane;
+    float to_log2;
 
     __device__ __forceinline__ u32 count() const
     {
@@ -41,16 +43,20 @@ struct row_parts {
     {
         return params.part_lse[row_of(part)];
     }
-    __device__ __forceinline__ const float *out(u32 part) const
+    __device__ __forceinline__ const float *rows() const
     {
-        return params.part_out + row_of(part) * SMLA_D_V;
+        return params.part_out;
+    }
+    __device__ __forceinline__ i64 row_offset(u32 part) const
+    {
+        return row_of(part) * SMLA_D_V;
     }
 };
 
 /* Finds the unit that this block of threads has rows of; parts 0: nothing to do. */
 __device__ __forceinline__ row_parts find_parts(const smla_decode_params &params, i32 source)
 {
-    row_parts of = {params, source, 0, 0, source};
+    row_parts of = {params, source, 0, 0, source, (int)threadIdx.x % LANES, 1.0f};
     if (MAY_CUT) {
         of.unit = params.shared[2 * source];
         of.parts = params.shared[2 * source + 1];
@@ -81,5 +87,5 @@ extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS)
     griddepcontrol_launch_dependents();
     u16 *to = (u16 *)prefill.out + out_offset(params, at) + head * prefill.out_stride_head;
     for (int run = 0; run < RUNS; run++)
-        store_run(to + column_of(run), out[run]);
+        store_run(to + column_of(parts, run), out[run]);
 }
