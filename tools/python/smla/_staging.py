@@ -54,8 +54,8 @@ def _span_bytes(tensor: Tensor, name: str) -> int:
 
 
 def _runs(tensor: Tensor) -> List[Tuple[int, int]]:
-    """(byte offset, bytes) of the contiguous runs: all at once where there is no gap, else one for each row, or for each
-    element where those of a row are apart."""
+    """(byte offset, bytes) of the contiguous runs: all at once where there is no gap, else one for each row, or
+    for each element where those of a row are apart."""
     item = ITEM_BYTES[tensor.dtype]
     if tensor.numel == 0:
         return []
