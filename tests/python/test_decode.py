@@ -1,6 +1,7 @@
 """smla.decode and FlashMLA's decode entry on the emulated device, against float64 over what kv_formats gathers."""
 
 import dataclasses
+import re
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from smla import kv_formats
 from smla.flash_mla import FlashMLASchedMeta, flash_mla_with_kvcache, get_mla_metadata
 from smla.kv_formats import KvFormat
 from test_caches import aligned, bf16
+from test_tensor import OnDevice
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 HEADS, B, S_Q, TOPK = 8, 3, 2, 96
@@ -230,6 +232,27 @@ def test_support_and_preparation(device: int) -> None:
     cache = make_cache("v41", 64)
     smla.decode(**make_query(512), **first(cache, kv_format="v41"))
     assert smla.stats()["kernels_loaded"] == loaded
+
+
+def test_device_tensors_bring_their_workspace(device: int) -> None:
+    """Of libraries that outputs are not allocated for; the error tells the size."""
+    call, cache = make_query(512), make_cache("v41", 64)
+    arguments = {**call, **first(cache, kv_format="v41")}
+    wanted = smla.decode(**arguments)
+    held = {name: OnDevice(value) for name, value in arguments.items() if isinstance(value, np.ndarray)}
+    out = OnDevice(np.zeros_like(wanted[0]))
+    lse = OnDevice(np.zeros_like(wanted[1]))
+    arguments.update(held, out=out, lse=lse)
+    with pytest.raises(smla.InvalidArgumentError, match=r"give workspace= to write to, \[\d+\] f32") as refused:
+        smla.decode(**arguments)
+    size = 4 * int(re.search(r"\[(\d+)\] f32", str(refused.value)).group(1))
+    with pytest.raises(smla.InvalidArgumentError, match="workspace of 16 bytes: this call needs"):
+        smla.decode(**arguments, workspace=OnDevice(np.zeros(4, np.int32)))
+    with pytest.raises(smla.InvalidArgumentError, match="workspace is on the host"):
+        smla.decode(**arguments, workspace=np.zeros(size, np.uint8))
+    result = smla.decode(**arguments, workspace=OnDevice(np.full(size, 0xFF, np.uint8)))
+    assert result == (out, lse)
+    assert np.array_equal(out.read(), wanted[0]) and np.array_equal(lse.read(), wanted[1])
 
 
 @pytest.mark.parametrize(
