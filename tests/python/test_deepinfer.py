@@ -310,9 +310,10 @@ def test_flat_tokens_and_out(device: int) -> None:
 
 @pytest.fixture
 def direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decode reads the caches themselves: gathering fails."""
+    """Decode reads the caches themselves, by the decode kernel: gathering fails, and so does prefill."""
     monkeypatch.setenv(_deepinfer_smla.DIRECT, "1")
     monkeypatch.setattr(kv_formats, "gather", None)
+    monkeypatch.setattr(_deepinfer_smla, "prefill", None)
 
 
 def aligned(case: Dict[str, Any]) -> Dict[str, Any]:
@@ -348,6 +349,7 @@ def test_decode_without_staging(
     expected = expected_of_case(case)
     monkeypatch.setenv(_deepinfer_smla.DIRECT, "1")
     monkeypatch.setattr(kv_formats, "gather", None)
+    monkeypatch.setattr(_deepinfer_smla, "prefill", None)
     result = decode(case)
     check_decode(result, expected)
     assert result[0].shape == staged[0].shape and result[1].shape == staged[1].shape
@@ -359,6 +361,29 @@ def test_decode_without_staging(
         decode(case, length=by_token[:, :0])
     with pytest.raises(smla.InvalidArgumentError, match="a page of 34 tokens"):
         decode(case, page_size=34)
+
+
+def test_flat_tokens_and_out_without_staging(device: int, direct: None) -> None:
+    """A query of three dimensions; out whose first two dimensions are not one."""
+    case = aligned(make_case("v4", batch=3, s_q=2))
+    wanted = decode(case)
+    wide = np.full((3, 3, 70, 512), 9, np.uint16)
+    out = wide[:, :2, 3:67]
+    assert decode(case, out=out)[0] is out and np.array_equal(out, wanted[0])
+    assert (wide[:, 2] == 9).all() and (wide[:, :, :3] == 9).all()
+    case["Q"], case["indices"] = np.ascontiguousarray(case["Q"][:, 0]), case["indices"][:, 0]
+    flat = decode(case)
+    assert flat[0].shape == (3, 64, 512) and flat[1].shape == (3, 64)
+    out = np.zeros((3, 64, 512), np.uint16)
+    again = decode(case, out=out)
+    assert again[0] is out and np.array_equal(out, flat[0]) and np.array_equal(again[1], flat[1])
+    case["Q"], case["indices"] = case["Q"][:, None], case["indices"][:, None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kv_formats, "gather", GATHER)
+        expected = expected_of_case(case)
+    check_decode((flat[0], flat[1]), expected)
+    with pytest.raises(smla.InvalidArgumentError, match="out is"):
+        decode(case, out=out)
 
 
 def test_slots_outside_and_a_cache_without_pages(device: int) -> None:

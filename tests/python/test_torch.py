@@ -7,7 +7,7 @@ import pytest
 import problems
 import reference
 from smla import deepinfer, kv_formats
-from smla.flash_mla import flash_mla_sparse_fwd
+from smla.flash_mla import flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata
 
 torch = pytest.importorskip("torch")
 
@@ -36,6 +36,51 @@ def test_prefill_gives_torch_and_the_same_bits(device: int) -> None:
     )
     for got, wanted in zip(result, expected):
         assert isinstance(got, torch.Tensor) and np.array_equal(bits(got), wanted)
+
+
+def test_flash_mla_decode_gives_torch_and_the_same_bits(device: int) -> None:
+    """A cache of float8_e4m3fn, out a view; lse a transposed view of a contiguous buffer."""
+    random = np.random.default_rng(0)
+    query = reference.to_bf16(random.standard_normal((2, 3, 64, 512)))
+    pages = kv_formats.empty_cache(query, 3, 32, "v4", 576)
+    kv_formats.write(pages, np.arange(96), reference.to_bf16(random.standard_normal((96, 512))), "v4", 32)
+    indices = random.integers(-1, 96, (2, 3, 64)).astype(np.int32)
+    length, sink = np.array([0, 40], np.int32), random.standard_normal(64).astype(np.float32)
+    cache = torch.from_numpy(pages)
+    shaped = cache.view(torch.float8_e4m3fn).as_strided((3, 32, 1, 584), (pages.shape[1], 584, 584, 1))
+    as_numpy = np.lib.stride_tricks.as_strided(pages, (3, 32, 1, 584), (pages.strides[0], 584, 584, 1))
+    options = dict(is_fp8_kvcache=True)
+    wanted = flash_mla_with_kvcache(
+        query,
+        as_numpy,
+        None,
+        None,
+        512,
+        get_mla_metadata()[0],
+        indices=indices,
+        attn_sink=sink,
+        topk_length=length,
+        **options,
+    )
+    out = torch.full((2, 3, 80, 512), 7.0, dtype=torch.bfloat16)
+    got = flash_mla_with_kvcache(
+        tensor(query),
+        shaped,
+        None,
+        None,
+        512,
+        get_mla_metadata()[0],
+        indices=tensor(indices),
+        attn_sink=tensor(sink),
+        topk_length=tensor(length),
+        out=out[:, :, 8:72],
+        **options,
+    )
+    assert np.array_equal(bits(got[0].contiguous()), wanted[0]) and np.array_equal(bits(got[1]), wanted[1])
+    assert (
+        got[0].data_ptr() == out[:, :, 8:72].data_ptr() and (out[:, :, :8] == 7).all() and (out[:, :, 72:] == 7).all()
+    )
+    assert got[1].shape == (2, 64, 3) and got[1].transpose(1, 2).is_contiguous()
 
 
 def test_strided_out(device: int) -> None:

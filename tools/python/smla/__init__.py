@@ -1,12 +1,13 @@
 """smla: sparse multi-head latent attention as a library call. Pure ctypes over libsmla.so; needs no other package.
 
-prefill() is the whole operator, over one or two caches of any format; combine() merges its results over shards of the
-keys. flash_mla, flashinfer_trace and deepinfer have the signatures of those call sites; kv_formats reads and writes the
-quantised caches, whose layouts kv_layout() tells.
+prefill() is the whole operator, over one or two caches of any format; decode() is the same for a few tokens of each of
+some requests; combine() merges results over shards of the keys. flash_mla, flashinfer_trace and deepinfer have the
+signatures of those call sites; kv_formats reads and writes the quantised caches, whose layouts kv_layout() tells.
 """
 
 from ._combine import combine
-from ._context import Support, prepare, prepare_combine, query_support, stats
+from ._context import Support, prepare, prepare_combine, prepare_decode, query_support, stats
+from ._decode import decode
 from ._kv_format import kv_layout
 from ._library import library
 from ._prefill import prefill
@@ -46,11 +47,13 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "combine",
+    "decode",
     "kv_layout",
     "native_version",
     "prefill",
     "prepare",
     "prepare_combine",
+    "prepare_decode",
     "query_support",
     "stats",
 ]

@@ -84,23 +84,38 @@ class Kernel:
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self.handle = handle
-        self._workspace_sizes: Dict[Tuple[int, int], int] = {}
+        self._workspace_sizes: Dict[Tuple[int, ...], int] = {}
 
     def workspace_size(self, s_q: int, topk: int) -> int:
-        """Bytes of device memory that a call of these sizes needs; asked once for each, while they are not many."""
-        known = self._workspace_sizes.get((s_q, topk))
+        """Bytes of device memory that a prefill call of these sizes needs."""
+        return self._workspace_size("smla_prefill_workspace_size", s_q, topk)
+
+    def decode_workspace_size(self, b: int, s_q: int, topk: int, extra_topk: int) -> int:
+        """Bytes of device memory that a decode call of these sizes needs, whatever the lengths are."""
+        return self._workspace_size("smla_decode_workspace_size", b, s_q, topk, extra_topk)
+
+    def _workspace_size(self, function: str, *sizes: int) -> int:
+        """Asked once for each, while they are not many. A kernel is of one operator, so sizes alone are the key."""
+        known = self._workspace_sizes.get(sizes)
         if known is None:
             size = ctypes.c_uint64()
-            errors.check(library(), library().smla_prefill_workspace_size(self.handle, s_q, topk, ctypes.byref(size)))
+            errors.check(library(), getattr(library(), function)(self.handle, *sizes, ctypes.byref(size)))
             if len(self._workspace_sizes) >= _WORKSPACE_SIZES:
                 self._workspace_sizes.clear()
-            known = self._workspace_sizes[s_q, topk] = size.value
+            known = self._workspace_sizes[sizes] = size.value
         return known
 
     def prefill(self, args: _native.PrefillArgs, stream: int) -> None:
         """Enqueues one call. stream: a CUstream; 0 is the legacy default stream."""
         native = library()
         status = native.smla_prefill(self.handle, ctypes.byref(args), stream or None)
+        if status != _native.OK:
+            raise errors.last_error(native, status)
+
+    def decode(self, args: _native.DecodeArgs, stream: int) -> None:
+        """Enqueues one call of a decode kernel. stream: as for prefill."""
+        native = library()
+        status = native.smla_decode(self.handle, ctypes.byref(args), stream or None)
         if status != _native.OK:
             raise errors.last_error(native, status)
 
@@ -198,15 +213,17 @@ def query_support(
     kv_format: Optional[AnyFormat] = None,
     extra_kv_format: Optional[AnyFormat] = None,
     not_persistent: bool = False,
+    decode: bool = False,
     target: Optional[str] = None,
     device: int = 0,
 ) -> Support:
-    """Tells whether a shape can be served, and how. Formats and not_persistent: as for prepare. With a target no device
-    is needed."""
+    """Tells whether a shape can be served, and how. Formats and not_persistent: as for prepare. decode: by decode(),
+    not by prefill(). With a target no device is needed."""
     description = Description(
         h_q,
         d_qk,
         d_v,
+        op=_native.OP_DECODE if decode else _native.OP_PREFILL,
         not_persistent=not_persistent,
         target=target,
         kv_format=kv_format,
@@ -235,6 +252,30 @@ def prepare(
         d_v,
         batch_invariant=batch_invariant,
         not_persistent=not_persistent,
+        kv_format=None if kv_format == "bf16" else kv_format,
+        extra_kv_format=extra_kv_format,
+    )
+    context(device).kernel(description)
+
+
+def prepare_decode(
+    h_q: int,
+    d_qk: int,
+    d_v: int = 512,
+    *,
+    kv_format: Optional[AnyFormat] = None,
+    extra_kv_format: Optional[AnyFormat] = None,
+    batch_invariant: bool = False,
+    device: int = 0,
+) -> None:
+    """Makes decode's kernel for a shape ready on a device, as the first call of decode() would. Formats: as for
+    prepare."""
+    description = Description(
+        h_q,
+        d_qk,
+        d_v,
+        op=_native.OP_DECODE,
+        batch_invariant=batch_invariant,
         kv_format=None if kv_format == "bf16" else kv_format,
         extra_kv_format=extra_kv_format,
     )

@@ -1,9 +1,10 @@
-"""The smla backend of smla.deepinfer: its two entry points on smla's kernel."""
+"""The smla backend of smla.deepinfer: its two entry points on smla's kernels."""
 
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _context, _tensor, kv_formats
+from ._decode import decode
 from ._kv_format import AnyFormat
 from ._prefill import prefill
 from .errors import InvalidArgumentError, UnsupportedError
@@ -86,16 +87,6 @@ def _gather(cache: Any, indices: Any, counted: Any, layout: AnyFormat, page_size
     return rows.reshape((tokens, indices.shape[2], view.layout.d_qk)), counted.reshape((tokens, indices.shape[2]))
 
 
-def _lengths(length: Optional[Any], batch: int, s_q: int, name: str) -> Any:
-    """A length for each token, [batch * s_q]."""
-    if length is None:
-        return None
-    per_token = _per_token(length, batch, s_q, name)[:, :, 0]
-    if _tensor.is_torch(length):
-        return per_token.expand(batch, s_q).reshape(-1)
-    return _tensor.numpy_module().broadcast_to(per_token, (batch, s_q)).reshape(-1)
-
-
 def _join(parts: list) -> Any:
     if len(parts) == 1:
         return parts[0]
@@ -141,20 +132,21 @@ def _staged(scopes: List[_Scope], batch: int, s_q: int) -> Dict[str, Any]:
 
 
 def _direct(scopes: List[_Scope], batch: int, s_q: int) -> Dict[str, Any]:
-    """The same with the caches as they are: nothing of them is copied."""
+    """smla.decode's keys, lists and lengths: the caches as they are, nothing of them is copied."""
     keys: Dict[str, Any] = {}
     for scope in scopes:
         prefix = scope.prefix
-        lists = _list(scope.indices, batch, s_q, f"{prefix}indices")
+        if scope.length is not None:
+            _per_token(scope.length, batch, s_q, f"{prefix}length")
         keys[f"{prefix}kv"] = scope.cache
-        keys[f"{prefix}indices"] = lists.reshape((batch * s_q, lists.shape[-1]))
-        keys[f"{prefix}topk_length"] = _lengths(scope.length, batch, s_q, f"{prefix}length")
+        keys[f"{prefix}indices"] = _list(scope.indices, batch, s_q, f"{prefix}indices")
+        keys[f"{prefix}topk_length"] = scope.length
         keys[f"{prefix}kv_format"] = scope.layout
         keys[f"{prefix}kv_page_tokens"] = scope.page_size
     return keys
 
 
-def _check_shape(query: Any, layouts: Tuple[AnyFormat, ...]) -> None:
+def _check_shape(query: Any, layouts: Tuple[AnyFormat, ...], direct: bool) -> None:
     """Refuses what has no kernel before anything is gathered, in smla's own words."""
     described = _tensor.describe(query, "query")
     if described.dtype not in ("bf16", "u16"):
@@ -164,6 +156,8 @@ def _check_shape(query: Any, layouts: Tuple[AnyFormat, ...]) -> None:
         if kv_formats.kv_format(layout).d_qk != d_qk:
             row = kv_formats.kv_format(layout)
             raise InvalidArgumentError(f"query has d_qk {d_qk} and kv format {row.name} has {row.d_qk}")
+    if direct:
+        return  # nothing is gathered: decode refuses
     support = _context.context(described.device or 0).query_support(_context.Description(h_q, d_qk))
     if not support.supported:
         raise UnsupportedError(support.reason)
@@ -197,19 +191,38 @@ def decode_attn_sparse(
     if extra_kv_cache is not None:
         extra_format = extra_kv_format or kv_format
         scopes.append(_Scope("extra_", extra_kv_cache, extra_indices, extra_length, extra_format, extra_page_size))
-    _check_shape(batched, tuple(scope.layout for scope in scopes))
-    batch, s_q, h_q, d_qk = batched.shape
-    keys = (_direct if os.environ.get(DIRECT) == "1" else _staged)(scopes, batch, s_q)
-    tokens = batch * s_q
+    direct = os.environ.get(DIRECT) == "1"
+    _check_shape(batched, tuple(scope.layout for scope in scopes), direct)
     if out is not None:
-        _check_out(out, tuple(batched.shape[:3]) if not flat else (batch, h_q))
-    flat_out = out if out is None or flat else _merge_tokens(out, tokens)
+        _check_out(out, tuple(query.shape[:-1]))
+    return (_run_direct if direct else _run_staged)(batched, scopes, softmax_scale, attn_sink, out, flat)
+
+
+def _run_direct(
+    query: Any, scopes: List[_Scope], scale: float, sink: Optional[Any], out: Optional[Any], flat: bool
+) -> Tuple[Any, Any]:
+    """By the decode kernel. query: [batch, s_q, h_q, d_qk]; out and the results are without s_q where flat."""
+    keys = _direct(scopes, *query.shape[:2])
+    target = out[:, None] if flat and out is not None else out
+    result, lse = decode(query, sm_scale=scale, **keys, attn_sink=sink, out=target, lse_base_2=True)
+    if out is None:
+        out = result[:, 0] if flat else result
+    return out, lse[:, 0] if flat else lse
+
+
+def _run_staged(
+    query: Any, scopes: List[_Scope], scale: float, sink: Optional[Any], out: Optional[Any], flat: bool
+) -> Tuple[Any, Any]:
+    """By the prefill kernel, over what is gathered."""
+    batch, s_q, h_q, d_qk = query.shape
+    tokens = batch * s_q
+    keys = _staged(scopes, batch, s_q)
     result, _, lse = prefill(
-        batched.reshape((tokens, h_q, d_qk)),
-        sm_scale=softmax_scale,
+        query.reshape((tokens, h_q, d_qk)),
+        sm_scale=scale,
         **keys,
-        attn_sink=attn_sink,
-        out=flat_out,
+        attn_sink=sink,
+        out=out if out is None or flat else _merge_tokens(out, tokens),
         max_logits=None,
         lse_base_2=True,
     )

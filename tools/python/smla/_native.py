@@ -21,6 +21,7 @@ CONTEXT_PRIMARY = 1 << 0
 OP_PREFILL = 1
 OP_PREFILL_REFERENCE = 2
 OP_COMBINE = 3
+OP_DECODE = 4
 
 VALUE_BF16 = 1
 VALUE_E4M3 = 2
@@ -39,6 +40,9 @@ LSE_WITH_SINK = 1 << 1
 LSE_EMPTY_NEGATIVE = 1 << 2
 
 LAUNCH_AFTER_PREVIOUS = 1 << 0
+
+DECODE_LENGTHS_PER_REQUEST = 1 << 0
+DECODE_EXTRA_LENGTHS_PER_REQUEST = 1 << 1
 
 KERNEL_CHECKED = 1 << 0
 KERNEL_NOT_PERSISTENT = 1 << 1
@@ -183,6 +187,58 @@ class PrefillArgs(_Sized):
     ]
 
 
+class DecodeArgs(_Sized):
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("lse_flags", ctypes.c_uint32),
+        ("decode_flags", ctypes.c_uint32),
+        ("sm_scale", ctypes.c_float),
+        ("b", ctypes.c_int64),
+        ("s_q", ctypes.c_int64),
+        ("s_kv", ctypes.c_int64),
+        ("topk", ctypes.c_int64),
+        ("query", ctypes.c_void_p),
+        ("query_stride_request", ctypes.c_int64),
+        ("query_stride_token", ctypes.c_int64),
+        ("query_stride_head", ctypes.c_int64),
+        ("kv", ctypes.c_void_p),
+        ("kv_page_tokens", ctypes.c_int64),
+        ("kv_stride_page", ctypes.c_int64),
+        ("kv_stride_token", ctypes.c_int64),
+        ("indices", ctypes.c_void_p),
+        ("indices_stride_request", ctypes.c_int64),
+        ("indices_stride_token", ctypes.c_int64),
+        ("topk_length", ctypes.c_void_p),
+        ("topk_length_stride_request", ctypes.c_int64),
+        ("topk_length_stride", ctypes.c_int64),
+        ("attn_sink", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("out_stride_request", ctypes.c_int64),
+        ("out_stride_token", ctypes.c_int64),
+        ("out_stride_head", ctypes.c_int64),
+        ("lse", ctypes.c_void_p),
+        ("lse_stride_request", ctypes.c_int64),
+        ("lse_stride_token", ctypes.c_int64),
+        ("lse_stride_head", ctypes.c_int64),
+        ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_uint64),
+        ("extra_s_kv", ctypes.c_int64),
+        ("extra_topk", ctypes.c_int64),
+        ("extra_kv", ctypes.c_void_p),
+        ("extra_kv_page_tokens", ctypes.c_int64),
+        ("extra_kv_stride_page", ctypes.c_int64),
+        ("extra_kv_stride_token", ctypes.c_int64),
+        ("extra_indices", ctypes.c_void_p),
+        ("extra_indices_stride_request", ctypes.c_int64),
+        ("extra_indices_stride_token", ctypes.c_int64),
+        ("extra_topk_length", ctypes.c_void_p),
+        ("extra_topk_length_stride_request", ctypes.c_int64),
+        ("extra_topk_length_stride", ctypes.c_int64),
+        ("sm_limit", ctypes.c_int32),
+        ("launch_flags", ctypes.c_uint32),
+    ]
+
+
 class CombineArgs(_Sized):
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -241,6 +297,7 @@ STRUCTS = {
     "smla_kernel_desc": KernelDesc,
     "smla_support": Support,
     "smla_prefill_args": PrefillArgs,
+    "smla_decode_args": DecodeArgs,
     "smla_combine_args": CombineArgs,
     "smla_stats_counters": StatsCounters,
 }
@@ -261,6 +318,7 @@ CONSTANTS = {
     "SMLA_OP_PREFILL": OP_PREFILL,
     "SMLA_OP_PREFILL_REFERENCE": OP_PREFILL_REFERENCE,
     "SMLA_OP_COMBINE": OP_COMBINE,
+    "SMLA_OP_DECODE": OP_DECODE,
     "SMLA_VALUE_BF16": VALUE_BF16,
     "SMLA_VALUE_E4M3": VALUE_E4M3,
     "SMLA_VALUE_E2M1": VALUE_E2M1,
@@ -274,6 +332,8 @@ CONSTANTS = {
     "SMLA_LSE_WITH_SINK": LSE_WITH_SINK,
     "SMLA_LSE_EMPTY_NEGATIVE": LSE_EMPTY_NEGATIVE,
     "SMLA_LAUNCH_AFTER_PREVIOUS": LAUNCH_AFTER_PREVIOUS,
+    "SMLA_DECODE_LENGTHS_PER_REQUEST": DECODE_LENGTHS_PER_REQUEST,
+    "SMLA_DECODE_EXTRA_LENGTHS_PER_REQUEST": DECODE_EXTRA_LENGTHS_PER_REQUEST,
     "SMLA_KERNEL_CHECKED": KERNEL_CHECKED,
     "SMLA_KERNEL_NOT_PERSISTENT": KERNEL_NOT_PERSISTENT,
     "SMLA_DTYPE_BF16": DTYPE_BF16,
@@ -300,6 +360,8 @@ _FUNCTIONS = {
     "smla_kernel_destroy": (None, [_HANDLE]),
     "smla_prefill_workspace_size": (_STATUS, [_HANDLE, ctypes.c_int64, ctypes.c_int64, _POINTER(ctypes.c_uint64)]),
     "smla_prefill": (_STATUS, [_HANDLE, _POINTER(PrefillArgs), ctypes.c_void_p]),
+    "smla_decode_workspace_size": (_STATUS, [_HANDLE] + [ctypes.c_int64] * 4 + [_POINTER(ctypes.c_uint64)]),
+    "smla_decode": (_STATUS, [_HANDLE, _POINTER(DecodeArgs), ctypes.c_void_p]),
     "smla_combine": (_STATUS, [_HANDLE, _POINTER(CombineArgs), ctypes.c_void_p]),
     "smla_stats": (_STATUS, [_HANDLE, _POINTER(StatsCounters)]),
 }

@@ -81,6 +81,8 @@ def _settle(value: Any, tensor: Tensor) -> Any:
 class _Call:
     """The tensors of one call, described and checked, all on one device or all on the host."""
 
+    FREE_LAST = ("topk_length", "extra_topk_length")  # whose last dimension may have any stride
+
     def __init__(self, inputs: Dict[str, Any], caches: Dict[str, _caches.Asked], stream: Optional[int]) -> None:
         self.stream = stream
         self.tensors: Dict[str, Tensor] = {}
@@ -137,7 +139,7 @@ class _Call:
             f"{name} is {_say(tensor)}: {words} {dtypes[0]} is needed, here {list(shape)}",
         )
         _check(
-            name.endswith("topk_length") or shape[-1] <= 1 or tensor.numel == 0 or tensor.strides[-1] == 1,
+            name in self.FREE_LAST or shape[-1] <= 1 or tensor.numel == 0 or tensor.strides[-1] == 1,
             f"{name}: its last dimension has stride {tensor.strides[-1]}; it must be contiguous",
         )
         self._check_place(name)

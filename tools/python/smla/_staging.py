@@ -54,12 +54,14 @@ def _span_bytes(tensor: Tensor, name: str) -> int:
 
 
 def _runs(tensor: Tensor) -> List[Tuple[int, int]]:
-    """(byte offset, bytes) of the contiguous runs: all at once where there is no gap, else one for each row."""
+    """(byte offset, bytes) of the contiguous runs: all at once where there is no gap, else one for each row, or
+    for each element where those of a row are apart."""
     item = ITEM_BYTES[tensor.dtype]
     if tensor.numel == 0:
         return []
     if tensor.strides == contiguous_strides(tensor.shape):
         return [(0, tensor.numel * item)]
-    rows = itertools.product(*(range(size) for size in tensor.shape[:-1]))
-    width = tensor.shape[-1] * item
+    apart = tensor.shape[-1] > 1 and tensor.strides[-1] != 1
+    rows = itertools.product(*(range(size) for size in (tensor.shape if apart else tensor.shape[:-1])))
+    width = item if apart else tensor.shape[-1] * item
     return [(item * sum(i * stride for i, stride in zip(row, tensor.strides)), width) for row in rows]

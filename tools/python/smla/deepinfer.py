@@ -2,9 +2,9 @@
 
 DEEPINFER_SPARSE_MLA_BACKEND=tilelang|triton|smla chooses; unset, the first of them that imports. A chosen backend that
 does not load is an error. The choice is made at the first call, logged once (logger "smla.deepinfer") and kept.
-DEEPINFER_SIMULATE_NO_TILELANG=1 makes TileLang unimportable here. DEEPINFER_SPARSE_MLA_DIRECT=1 lets smla's decode read
-the caches as they are, without gathering their tokens to bf16 first. The tilelang and triton backends are the engine's
-own modules, deepinfer_sparse_mla_tilelang and deepinfer_sparse_mla_triton, with the two functions below;
+DEEPINFER_SIMULATE_NO_TILELANG=1 makes TileLang unimportable here. DEEPINFER_SPARSE_MLA_DIRECT=1 lets smla's decode
+kernel read the caches as they are, without gathering their tokens to bf16 first. The tilelang and triton backends are
+the engine's own modules, deepinfer_sparse_mla_tilelang and deepinfer_sparse_mla_triton, with the two functions below;
 register_loader() names others.
 """
 
@@ -70,8 +70,9 @@ def decode_attn_sparse(
 ) -> Tuple[Any, Any]:
     """Sparse attention over one or two quantised caches with one softmax over both. The selected tokens are gathered to
     bf16 by their own indices and go through the prefill kernel with identity indices; with
-    DEEPINFER_SPARSE_MLA_DIRECT=1, looked at in each call, the kernel of the formats reads the caches themselves: then
-    the caches and the strides between their pages start at multiples of 16 bytes.
+    DEEPINFER_SPARSE_MLA_DIRECT=1, looked at in each call, smla.decode reads the caches themselves, all tokens' keys
+    shared among the multiprocessors: then the caches and the strides between their pages start at multiples of 16
+    bytes, and out may have any strides between its first two dimensions.
 
     query: [batch, s_q, h, d] or [tokens, h, d] bf16. kv_cache: [pages, bytes a page] uint8 with page_size, or [pages,
     page_size, 1, bytes a token] of a one-byte dtype; any stride between pages. kv_format: a name of smla.kv_formats,
