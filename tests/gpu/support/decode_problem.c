@@ -12,7 +12,7 @@
 #include "random_numbers.h"
 #include "reference.h"
 
-enum { D_V = 512, MOST_HEADS = 128, NAN_BF16 = 0x7fff, SHORT_LENGTH = 70 };
+enum { D_V = 512, MOST_HEADS = 128, NAN_BF16 = 0x7fff, INFINITY_BF16 = 0x7f80, SHORT_LENGTH = 70 };
 
 /* ---- The card ---- */
 
@@ -216,7 +216,9 @@ static int32_t draw_entry(const struct decode_spec *spec, int64_t s_kv, int64_t 
 static int32_t draw_length(const struct decode_spec *spec, const struct decode_cache *cache, int64_t number,
                            uint64_t *state)
 {
-    static const int32_t wild[] = {INT_MIN, -1, INT_MAX, 0, 1, 63, 64, 65};
+    static const int32_t wild[] = {INT_MIN, -1, INT_MAX, 0, 1, 63, 64, 65}, ends[] = {1, 63, 64, 65, 321, 600};
+    if (cache->lengths == DECODE_LENGTHS_RAMP)
+        return spec->b <= 6 ? ends[number] : (int32_t)number + 1;
     if (cache->lengths == DECODE_LENGTHS_ONE_LONG)
         return number == spec->b / 2 ? INT_MAX : (int32_t)random_below(state, SHORT_LENGTH + 1);
     if (random_chance(state, 0.3))
@@ -326,7 +328,7 @@ static bool fill_cache(struct decode_problem *problem, int c, const uint8_t *sel
     static uint16_t row[576];
     const struct decode_spec *spec = &problem->spec;
     struct kv_view view = view_of(problem, c);
-    bool spoils = spec->nan_selected && c == 0;
+    bool spoils = (spec->nan_selected || spec->inf_selected) && c == 0;
     *size = (size_t)kv_cache_bytes(&view, spec->caches[c].s_kv);
     view.base = malloc(*size + 1);
     problem->host[c ? DECODE_EXTRA_KV : DECODE_KV] = view.base;
@@ -339,7 +341,7 @@ static bool fill_cache(struct decode_problem *problem, int c, const uint8_t *sel
         for (int64_t d = 0; d < spec->d_qk; d++)
             row[d] = bf16_from_float(ldexpf(random_normal(state), (int)(slot % 9) - 5));
         if (spoils)
-            row[17] = NAN_BF16;
+            row[17] = spec->inf_selected ? INFINITY_BF16 : NAN_BF16;
         spoils = false;
         kv_write(&view, slot, row);
     }
@@ -676,7 +678,7 @@ static void keep_worst(struct compare_result *all, struct compare_result one)
     all->pass = all->pass && one.pass;
 }
 
-static void compare_token(const struct decode_problem *problem, const struct reference_result *expected,
+static void compare_token(const struct decode_problem *problem, struct reference_result *expected,
                           const uint8_t *snapshot, int64_t token, struct figures *figures)
 {
     static double out[MOST_HEADS * D_V], lse[MOST_HEADS];
@@ -686,6 +688,7 @@ static void compare_token(const struct decode_problem *problem, const struct ref
         for (int64_t d = 0; d < D_V; d++)
             out[head * D_V + d] = (double)bf16_to_float(row[d]);
         lse[head] = (double)*lse_element(problem, snapshot, token, head);
+        expected->lse[first + head] = (double)(float)expected->lse[first + head]; /* 3e38 in base 2 is infinite */
     }
     const struct compare_result of_out =
         compare_out(out, expected->out + first * D_V, expected->out_abs + first * D_V, heads, D_V);

@@ -12,7 +12,8 @@ enum decode_lengths {
     DECODE_LENGTHS_NONE,
     DECODE_LENGTHS_PER_REQUEST, /* outside [0, topk] too, as all below */
     DECODE_LENGTHS_PER_TOKEN,
-    DECODE_LENGTHS_ONE_LONG /* per request: the middle one all entries, the others at most 70 */
+    DECODE_LENGTHS_ONE_LONG, /* per request: the middle one all entries, the others at most 70 */
+    DECODE_LENGTHS_RAMP      /* per token: of request i i + 1; of six: where blocks end, and 600 */
 };
 
 enum decode_strides {
@@ -46,6 +47,7 @@ struct decode_spec {
     enum decode_strides strides;
     bool no_lse;
     bool nan_selected; /* a NaN in one selected slot of the first cache */
+    bool inf_selected; /* an infinity instead */
     uint32_t lse_flags;
     int32_t sm_limit;
     float sm_scale;  /* 0: 1/sqrt(512); for a scale of zero give -0.0f */
