@@ -382,8 +382,11 @@ static bool make_sinks(struct decode_problem *problem, uint64_t *state)
     if (spec->sink == DECODE_NO_SINK)
         return true;
     float *sink = malloc((size_t)spec->h_q * sizeof(float));
-    for (int head = 0; sink && head < spec->h_q; head++)
+    for (int head = 0; sink && head < spec->h_q; head++) {
         sink[head] = head % 3 == 1 && head / 3 < 6 ? special[head / 3] : random_normal(state) * 3;
+        if (spec->magnitude > 100 && isfinite(sink[head])) /* what nearly ties with a logit would be past the bounds */
+            sink[head] = head % 2 ? 1e30f : -1e30f;
+    }
     if (sink && spec->sink == DECODE_NAN_SINK)
         sink[spec->h_q - 1] = NAN;
     problem->host[DECODE_SINKS] = sink;
