@@ -73,8 +73,10 @@ bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int6
     const int64_t most = share.units * (decode->batch_invariant ? share.pieces : share.piece_blocks);
     share.main_blocks = smaller(sm_count, most);
     set_parts(decode, &share);
+    if (share.combine_blocks > INT32_MAX)
+        return false;
     *out = share;
-    return share.combine_blocks <= INT32_MAX;
+    return true;
 }
 
 int64_t gen_decode_workspace(const struct gen_decode_share *share)

@@ -314,6 +314,9 @@ smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64_t max_b,
         status = check_size("max_topk", max_topk, INT32_MAX);
     if (status == SMLA_OK)
         status = check_size("max_extra_topk", max_extra_topk, INT32_MAX);
+    if (status == SMLA_OK && kernel->caches == 1 && max_extra_topk != 0)
+        status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "max_extra_topk %lld: %s reads one cache, leave it 0",
+                         (long long)max_extra_topk, kernel->name);
     if (status == SMLA_OK)
         status = make_share(kernel, max_b, max_s_q, (int64_t[2]){max_topk, max_extra_topk}, 0, &share);
     if (status == SMLA_OK)

@@ -26,6 +26,10 @@ template <typename PARTIAL> struct row_parts {
     {
         return params.partial_is_base_2;
     }
+    __device__ __forceinline__ bool has_empty_rows() const
+    {
+        return false;
+    }
     __device__ __forceinline__ float lse(u32 part) const
     {
         return params.partial_lse[part * params.partial_lse_stride_part + token * params.partial_lse_stride_token +

@@ -1,7 +1,8 @@
 /* What combining the parts of a row takes, wherever they lie. One warp computes one row, in three passes over the
  * parts: the largest lse, the sum of weights, the sum of rows. A lane has one part of 32 where weights are made, and
  * RUNS runs of RUN columns where rows are added. The shares w / sum are made before rows are read: they add up to at
- * most 1, so no sum overflows whose terms do not; and an empty part's row is never read, whatever stands there.
+ * most 1, so no sum overflows whose terms do not; and an empty part's row, whatever stands there, is read only where
+ * the parts say so.
  *
  * A NaN lse makes its row NaN; a NaN in a part that is not empty, its column. For any architecture. */
 #ifndef SMLA_COMBINE_ROW_CUH
@@ -24,6 +25,8 @@ static_assert(RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16, d_v
  *   float lse(u32 part) const         of part < count(); an infinity of either sign: an empty part
  *   const ELEM *rows() const          where row_offset(part) elements further a part's d_v columns stand
  *   i64 row_offset(u32 part) const
+ *   bool has_empty_rows() const       whether an empty part's row is there: of zeros, or of NaN where a key of it whose
+ *                                     logit is -inf has an infinite element, and then that is read too
  *   bool is_base_2() const            of lse
  *   float to_log2                     from its logarithms
  *   int lane */
@@ -153,7 +156,7 @@ __device__ __forceinline__ int take_lowest(u32 &mask)
     return lowest;
 }
 
-/* Adds the rows of the parts that are not empty, in order of parts. */
+/* Adds the rows of the parts, in order of parts. */
 template <class parts>
 __device__ __forceinline__ void add_rows(const parts &of, float max, float share_of_one, float (&out)[RUNS][RUN])
 {
@@ -161,7 +164,8 @@ __device__ __forceinline__ void add_rows(const parts &of, float max, float share
     for (u32 first = 0; first < of.count(); first += LANES) {
         float lse = load_lse(of, first + of.lane);
         float share = weight_of(of, lse, max) * share_of_one;
-        u32 waiting = __ballot_sync(ALL_LANES, lse != -infinity());
+        bool is_there = of.has_empty_rows() ? first + of.lane < of.count() : lse != -infinity();
+        u32 waiting = __ballot_sync(ALL_LANES, is_there);
         while (waiting) {
             int from[SMLA_PARTS_IN_FLIGHT]; /* the same in every lane */
             float x[SMLA_PARTS_IN_FLIGHT][RUNS][RUN];

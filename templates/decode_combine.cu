@@ -31,6 +31,10 @@ struct row_parts {
     {
         return true;
     }
+    __device__ __forceinline__ bool has_empty_rows() const
+    {
+        return true;
+    }
     /* As part_of (decode_walk.cuh) gives them. */
     __device__ __forceinline__ i64 row_of(u32 part) const
     {

@@ -11,6 +11,7 @@
 
 #include "bundle.h"
 #include "config.h"
+#include "plan_decode.h"
 #include "plan_rules.h"
 
 static smla_kernel_desc prefill_desc(const char *target)
@@ -614,6 +615,168 @@ static void preset_is_its_layout(void **state)
     }
 }
 
+/* ---- How decode is shared ---- */
+
+static const struct gen_decode decode_64 = {.block_heads = 64, .head_blocks = 1, .combine_heads = 8, .d_v = 512};
+
+static struct gen_decode decode_with(int32_t block_heads, int32_t head_blocks, bool batch_invariant)
+{
+    struct gen_decode decode = decode_64;
+    decode.block_heads = block_heads;
+    decode.head_blocks = head_blocks;
+    decode.batch_invariant = batch_invariant;
+    return decode;
+}
+
+/* What the plan gives, by count of heads. */
+static void decode_plans_tell_the_sharing(void **state)
+{
+    static const struct {
+        int32_t h_q, d_qk, block_heads, head_blocks;
+    } rows[] = {{1, 512, 8, 1},   {8, 576, 8, 1},   {16, 512, 16, 1},  {40, 576, 40, 1}, {41, 512, 48, 1},
+                {57, 512, 64, 1}, {64, 512, 64, 1}, {64, 576, 64, 1},  {65, 512, 72, 1}, {72, 512, 72, 1},
+                {80, 512, 64, 2}, {81, 576, 64, 2}, {128, 512, 64, 2}, {128, 576, 64, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (uint32_t invariant = 0; invariant < 2; invariant++) {
+            const smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                                           .op = SMLA_OP_DECODE,
+                                           .h_q = rows[i].h_q,
+                                           .d_qk = rows[i].d_qk,
+                                           .batch_invariant = invariant,
+                                           .target = "90"};
+            struct gen_bundle bundle;
+            struct gen_refusal refusal = {""};
+            if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+                fail_msg("%s", refusal.text);
+            const struct gen_decode decode = gen_decode_of(&bundle.spec, &bundle.plan);
+            if (decode.block_heads != rows[i].block_heads || decode.head_blocks != rows[i].head_blocks)
+                fail_msg("%d heads, d %d: %d blocks of %d", rows[i].h_q, rows[i].d_qk, decode.head_blocks,
+                         decode.block_heads);
+            assert_int_equal(decode.combine_heads, 8);
+            assert_int_equal(decode.d_v, 512);
+            assert_int_equal(decode.batch_invariant, invariant);
+            gen_bundle_free(&bundle);
+        }
+}
+
+static void decode_is_shared_by_sizes(void **state)
+{
+    static const struct {
+        bool invariant;
+        int64_t tokens, topk, extra;
+        int32_t sms;
+        int64_t main_blocks, pieces, piece_blocks, parts, combine_blocks;
+    } rows[] = {
+        {false, 1, 16384, 0, 132, 132, 1, 256, 264, 1056},
+        {false, 1, 65, 0, 132, 2, 1, 2, 4, 16},
+        {false, 1, 64, 1, 132, 2, 1, 2, 4, 16}, /* each list ends in a block of its own */
+        {false, 1, 64, 0, 132, 1, 1, 1, 0, 0},
+        {false, 1, 0, 0, 132, 1, 1, 1, 0, 0},
+        {false, 1000, 64, 0, 132, 132, 1, 1, 0, 0}, /* one block of keys is not cut */
+        {false, 1000, 640, 0, 1, 1, 1, 10, 0, 0},   /* nor is anything for one block of threads */
+        {false, 0, 640, 0, 132, 0, 1, 10, 0, 0},
+        {true, 1, 1024, 0, 132, 1, 1, 16, 0, 0},
+        {true, 1, 1025, 0, 132, 2, 2, 16, 2, 8},
+        {true, 1, 512, 513, 132, 2, 2, 16, 2, 8},
+        {true, 7, 8192, 0, 132, 56, 8, 16, 56, 56},
+        {true, 7, 8193, 0, 132, 56, 8, 17, 56, 56},
+        {true, 7, 16384, 0, 3, 3, 8, 32, 56, 56},
+        {true, 1000, 640, 0, 132, 132, 1, 16, 0, 0},
+        {true, 0, 16384, 0, 132, 0, 8, 32, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct gen_decode decode = decode_with(64, 1, rows[i].invariant);
+        struct gen_decode_share share;
+        if (!gen_decode_make(&decode, rows[i].tokens, (int64_t[2]){rows[i].topk, rows[i].extra}, rows[i].sms, &share))
+            fail_msg("row %zu does not fit", i);
+        if (share.main_blocks != rows[i].main_blocks || share.pieces != rows[i].pieces ||
+            share.piece_blocks != rows[i].piece_blocks || share.parts != rows[i].parts ||
+            share.combine_blocks != rows[i].combine_blocks)
+            fail_msg("row %zu: %lld blocks, %lld pieces of %lld, %lld parts, %lld that combine", i,
+                     (long long)share.main_blocks, (long long)share.pieces, (long long)share.piece_blocks,
+                     (long long)share.parts, (long long)share.combine_blocks);
+    }
+}
+
+static void check_share(const struct gen_decode *decode, const struct gen_decode_share *share, int32_t sms)
+{
+    const int64_t groups = (decode->block_heads + decode->combine_heads - 1) / decode->combine_heads;
+    assert_true(share->main_blocks <= sms && (share->main_blocks > 0 || share->units == 0));
+    assert_true(share->piece_blocks >= 1);
+    assert_true(share->pieces * share->piece_blocks >= share->key_blocks);
+    assert_true((share->pieces - 1) * share->piece_blocks < share->key_blocks || share->pieces == 1);
+    assert_true(share->pieces == 1 || decode->batch_invariant);
+    assert_true((share->parts == 0) == (share->combine_blocks == 0));
+    assert_true(share->part_out_bytes >= share->parts * decode->block_heads * decode->d_v * 4);
+    assert_true(share->part_lse_bytes >= share->parts * decode->block_heads * 4);
+    if (!decode->batch_invariant) { /* two words a block of threads, two parts and its combining blocks */
+        assert_true(share->shared_bytes >= share->main_blocks * 8);
+        assert_true(share->parts == 0 || share->parts >= 2 * share->main_blocks);
+        assert_true(share->parts == 0 || share->combine_blocks == share->main_blocks * groups);
+    } else if (share->pieces > 1) {
+        assert_int_equal(share->parts, share->units * share->pieces);
+        assert_int_equal(share->combine_blocks, share->units * groups);
+    }
+    assert_int_equal(share->part_out_bytes % 16 + share->part_lse_bytes % 16 + share->shared_bytes % 16, 0);
+    assert_int_equal(gen_decode_workspace(share), share->part_out_bytes + share->part_lse_bytes + share->shared_bytes);
+}
+
+/* Whatever the sizes: what the device's schedule relies on holds, and no size needs less than a smaller one. */
+static void decode_shares_hold_together(void **state)
+{
+    static const int64_t tokens[] = {0, 1, 2, 3, 16, 131, 132, 133, 1000, 40000};
+    static const int32_t sms[] = {1, 2, 5, 114, 132};
+    static const int32_t heads[][2] = {{8, 1}, {40, 1}, {64, 1}, {72, 1}, {64, 2}};
+    (void)state;
+    for (size_t h = 0; h < sizeof(heads) / sizeof(heads[0]); h++)
+        for (int invariant = 0; invariant < 2; invariant++)
+            for (size_t s = 0; s < sizeof(sms) / sizeof(sms[0]); s++) {
+                const struct gen_decode decode = decode_with(heads[h][0], heads[h][1], invariant);
+                int64_t before[600] = {0};
+                for (size_t t = 0; t < sizeof(tokens) / sizeof(tokens[0]); t++)
+                    for (int64_t blocks = 0, last = 0; blocks < 600; blocks++) {
+                        struct gen_decode_share share;
+                        const int64_t topk[2] = {blocks * 64 - blocks % 64, 0};
+                        assert_true(gen_decode_make(&decode, tokens[t], topk, sms[s], &share));
+                        assert_int_equal(share.key_blocks, blocks);
+                        check_share(&decode, &share, sms[s]);
+                        const int64_t bytes = gen_decode_workspace(&share);
+                        if (bytes < last || bytes < before[blocks])
+                            fail_msg("%lld tokens, %lld blocks of keys, %d multiprocessors: less than a smaller call",
+                                     (long long)tokens[t], (long long)blocks, sms[s]);
+                        before[blocks] = last = bytes;
+                    }
+            }
+}
+
+/* Kernels count in 31 bits, and on past the last token. */
+static void decode_that_is_too_large_does_not_fit(void **state)
+{
+    enum { BEYOND = 1024 };
+    const struct gen_decode plain = decode_64, wide = decode_with(64, 2, false), pieces = decode_with(64, 1, true),
+                            few = decode_with(8, 1, true);
+    const int64_t most[2] = {INT32_MAX, INT32_MAX}, none[2] = {0, 0}, two_pieces[2] = {1025, 0};
+    struct gen_decode_share share = {.units = -7};
+    (void)state;
+    assert_true(gen_decode_make(&plain, INT32_MAX - BEYOND, none, 132, &share));
+    assert_true(gen_decode_make(&plain, INT32_MAX - BEYOND, most, 132, &share));
+    check_share(&plain, &share, 132);
+    assert_true(gen_decode_make(&wide, INT32_MAX / 2 - BEYOND, most, 132, &share));
+    assert_true(gen_decode_make(&pieces, (INT32_MAX - BEYOND) / 8, most, 132, &share)); /* 8 groups of 8 rows */
+    check_share(&pieces, &share, 132);
+    assert_true(gen_decode_make(&few, (INT32_MAX - BEYOND) / 2, two_pieces, 132, &share));
+    share.units = -7;
+    assert_false(gen_decode_make(&plain, INT32_MAX, none, 132, &share));
+    assert_false(gen_decode_make(&plain, INT32_MAX - BEYOND + 1, none, 132, &share));
+    assert_false(gen_decode_make(&wide, INT32_MAX / 2, none, 132, &share));
+    assert_false(gen_decode_make(&pieces, INT32_MAX / 8, most, 132, &share));
+    assert_false(gen_decode_make(&pieces, INT32_MAX / 4, two_pieces, 132, &share)); /* blocks that combine */
+    assert_false(gen_decode_make(&few, INT32_MAX / 2, two_pieces, 132, &share));
+    assert_int_equal(share.units, -7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -640,6 +803,10 @@ int main(void)
         cmocka_unit_test(clusters_that_do_not_fit_are_not_taken),
         cmocka_unit_test(what_is_not_split),
         cmocka_unit_test(preset_is_its_layout),
+        cmocka_unit_test(decode_plans_tell_the_sharing),
+        cmocka_unit_test(decode_is_shared_by_sizes),
+        cmocka_unit_test(decode_shares_hold_together),
+        cmocka_unit_test(decode_that_is_too_large_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
