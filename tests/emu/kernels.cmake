@@ -30,6 +30,10 @@ if(TARGET gpu-prefill)
     set_tests_properties(${name} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "${emulated};SMLA_EMU_SM_COUNT=${CMAKE_MATCH_1};SMLA_EMU_SCHEDULE=${CMAKE_MATCH_2};SMLA_EMU_SEED=1")
   endforeach()
+  # Keys shared among five; a kernel's blocks of threads go through many tokens, whole and in parts.
+  add_test(NAME emu.gpu_decode_random COMMAND gpu-decode --tiny)
+  set_tests_properties(emu.gpu_decode_random PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+    "${emulated};SMLA_EMU_SM_COUNT=5;SMLA_EMU_SCHEDULE=random;SMLA_EMU_SEED=1")
   # Of more multiprocessors than a persistent kernel may take.
   foreach(schedule eager random)
     add_test(NAME emu.gpu_neighbours_${schedule} COMMAND gpu-neighbours)
