@@ -72,7 +72,7 @@ __device__ __forceinline__ row_parts find_parts(const smla_decode_params &params
 }
 
 /* ROW_GROUPS blocks for each block of threads of the main kernel; where that may not cut, for each unit. */
-extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS)
+extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS, 1)
     smla_decode_combine(const __grid_constant__ smla_decode_params params)
 {
     const smla_prefill_params &prefill = params.prefill;
