@@ -101,8 +101,9 @@ static bool is_told(const smla_decode_args *args)
            args->indices_stride_request == args->s_q * args->topk && args->indices_stride_token == args->topk &&
            args->out_stride_request == args->s_q * args->out_stride_token &&
            args->lse_stride_request == args->s_q * args->lse_stride_token && args->lse_stride_head == 1 &&
-           args->extra_indices_stride_token == args->extra_topk && args->kv_page_tokens != 0 &&
-           args->kv_stride_page != 0 && (args->extra_topk == 0) == (args->extra_kv == NULL) &&
+           args->extra_indices_stride_token == args->extra_topk &&
+           (args->kv_page_tokens == 0) == (args->kv_stride_page == 0) &&
+           (args->extra_topk == 0) == (args->extra_kv == NULL) &&
            (!has_lengths || (args->decode_flags == SMLA_DECODE_LENGTHS_PER_REQUEST &&
                              args->topk_length_stride_request == 1 && args->topk_length_stride == 0));
 }

@@ -193,7 +193,8 @@ struct all_lists {
 
 static int open_lists(const struct bench_shape *shape, struct all_lists *lists)
 {
-    *lists = (struct all_lists){.has_extra = bench_shape_extra(shape, &lists->extra_shape)};
+    *lists = (struct all_lists){.has_extra = false};
+    lists->has_extra = bench_shape_extra(shape, &lists->extra_shape);
     const int code = bench_lists_open(shape, &lists->first);
     return code == CLI_FINE && lists->has_extra ? bench_lists_open(&lists->extra_shape, &lists->extra) : code;
 }
