@@ -57,7 +57,7 @@ uint32_t bench_op_of(const char *name);
 double bench_flashmla_us(const struct bench_shape *shape);
 
 /* Whose option this is: "prefill", "decode" or "prefill and decode". */
-const char *bench_shape_owner(const char *key);
+const char *bench_shape_owner(const char *name);
 
 /* Query tokens; lengths of the first list. */
 int64_t bench_shape_tokens(const struct bench_shape *shape);
@@ -66,9 +66,9 @@ int64_t bench_shape_lengths(const struct bench_shape *shape);
 /* The second cache and its lists, as if they were the first. False: there is none. */
 bool bench_shape_extra(const struct bench_shape *shape, struct bench_shape *extra);
 
-/* Sets what an option says; key: its name without the dashes in front. Returns CLI_FINE, or CLI_USAGE after a
+/* Sets what an option says; name: its own without the dashes in front. Returns CLI_FINE, or CLI_USAGE after a
  * sentence that begins with `where` (NULL: none). */
-int bench_shape_set(struct bench_shape *shape, const char *key, const char *value, const char *where);
+int bench_shape_set(struct bench_shape *shape, const char *name, const char *value, const char *where);
 
 /* Checks what no option alone can tell, and finds the layouts of both caches (layouts[1]: of the second, where there
  * is one); sets the pages where a format needs them. Returns as bench_shape_set. */

@@ -39,7 +39,8 @@ const char *smla_rival_name(void);
 
 /* Optional. Called before the calls of a shape; says what their arguments do not. Without it every shape is tried.
  *
- * desc: the kernel's description, which is valid during the call: kv_format is a preset's name, target the device's.
+ * desc: the kernel's description, which is valid during the call: op says which function will be called, kv_format and
+ * extra_kv_format are presets' names, target is the device's.
  * why: receives a sentence, with its NUL at most why_size bytes, when the result is not 0.
  * Returns 0: it takes the shape; 1: it does not; anything else: a fault. */
 int smla_rival_describe(const smla_kernel_desc *desc, char *why, size_t why_size);
