@@ -90,3 +90,44 @@ EXPORT int smla_rival_prefill(const smla_prefill_args *args, void *stream)
         return write_zeros(args);
     return is_ready(args) && smla_prefill(kernel, args, stream) == SMLA_OK ? 0 : 1;
 }
+
+#ifndef ONLY_PREFILL
+
+/* Its own workspace, made for the first call of a shape, which is not captured. */
+static bool is_told(const smla_decode_args *args)
+{
+    const bool has_lengths = args->topk_length != NULL;
+    return args->workspace == NULL && args->query_stride_request == args->s_q * args->query_stride_token &&
+           args->indices_stride_request == args->s_q * args->topk && args->indices_stride_token == args->topk &&
+           args->out_stride_request == args->s_q * args->out_stride_token &&
+           args->lse_stride_request == args->s_q * args->lse_stride_token && args->lse_stride_head == 1 &&
+           args->extra_indices_stride_token == args->extra_topk &&
+           (args->kv_page_tokens == 0) == (args->kv_stride_page == 0) &&
+           (args->extra_topk == 0) == (args->extra_kv == NULL) &&
+           (!has_lengths || (args->decode_flags == SMLA_DECODE_LENGTHS_PER_REQUEST &&
+                             args->topk_length_stride_request == 1 && args->topk_length_stride == 0));
+}
+
+EXPORT int smla_rival_decode(const smla_decode_args *args, void *stream)
+{
+    static struct device *device;
+    static void *workspace;
+    static uint64_t bytes;
+    smla_decode_args own = *args;
+    char text[DEVICE_WHY];
+    if (is_wanted("fail"))
+        return 7;
+    if (!is_told(args) || (device == NULL && device_open(NULL, 0, &device, text) != DEVICE_OK) ||
+        smla_decode_workspace_size(kernel, args->b, args->s_q, args->topk, args->extra_topk, &own.workspace_bytes) !=
+            SMLA_OK)
+        return 1;
+    if (own.workspace_bytes > bytes) { /* what was there is left: a graph may hold it */
+        bytes = own.workspace_bytes;
+        if (!device_alloc(device, (size_t)bytes, &workspace))
+            return 1;
+    }
+    own.workspace = own.workspace_bytes == 0 ? NULL : workspace;
+    return smla_decode(kernel, &own, stream) == SMLA_OK ? 0 : 1;
+}
+
+#endif

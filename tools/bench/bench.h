@@ -21,9 +21,9 @@ struct bench_options {
     int64_t runs;
     bool json;
     char command[BENCH_WHY];      /* itself; cut where it is longer */
-    struct shapes_options shapes; /* startup's; --sm is prefill's too */
-    /* The rest is prefill's. */
-    struct bench_shape shape;
+    struct shapes_options shapes; /* startup's; --sm is of all */
+    /* The rest is of prefill and decode. */
+    struct bench_shape shape; /* its op says which of them */
     bool has_shape;
     const char *shapes_path;
     const char *rivals[BENCH_MAX_RIVALS];
@@ -36,9 +36,9 @@ struct bench_options {
 
 /* The benchmarks. Return exit codes. */
 int bench_startup(const struct bench_options *options);
-int bench_prefill(const struct bench_options *options);
+int bench_calls(const struct bench_options *options);
 
-/* Prints results of bench_prefill, files of JSON, as tables of Markdown. variants: a line for each shape, with which of
+/* Prints results of bench_calls, files of JSON, as tables of Markdown. variants: a line for each shape, with which of
  * its kernels was fastest and whether the plan chose it; else one for each result. Returns an exit code. */
 int bench_markdown(char *const *paths, size_t count, bool variants);
 

@@ -86,28 +86,48 @@ static int fill_quantised(struct bench_random_memory *memory, const struct kv_vi
     return ok ? CLI_FINE : fault(memory->device);
 }
 
-static int make_pool(struct bench_random_memory *memory, const struct bench_shape *shape, const smla_kv_layout *layout,
-                     struct bench_inputs *out)
+/* Of a decode cache placed by page: a multiple of what a token's values and tail take, as engines have it. 0: no gap.
+ */
+static int64_t page_stride(const struct bench_shape *shape, const smla_kv_layout *layout)
 {
-    struct kv_view cache = kv_view_make(layout, NULL, 0, shape->page, 0);
+    const int64_t run = kv_value_bytes(layout) + 2 * (int64_t)layout->tail_elems;
+    if (shape->op != SMLA_OP_DECODE || layout->place != SMLA_PLACE_PAGE)
+        return 0;
+    return (shape->page * kv_token_bytes(layout) + run - 1) / run * run / kv_elem_bytes(layout);
+}
+
+static int make_pool(struct bench_random_memory *memory, const struct bench_shape *shape, const smla_kv_layout *layout,
+                     struct bench_pool *out)
+{
+    struct kv_view cache = kv_view_make(layout, NULL, 0, shape->page, page_stride(shape, layout));
     const size_t size = (size_t)kv_cache_bytes(&cache, shape->s_kv);
     out->token_bytes = kv_token_bytes(layout);
-    out->kv_stride_token = layout->place == SMLA_PLACE_PAGE ? 0 : cache.stride_token / kv_elem_bytes(layout);
-    out->kv_stride_page = cache.stride_page / kv_elem_bytes(layout);
-    if (!device_alloc(memory->device, size, &out->pool))
+    out->stride_token = layout->place == SMLA_PLACE_PAGE ? 0 : cache.stride_token / kv_elem_bytes(layout);
+    out->stride_page = cache.stride_page / kv_elem_bytes(layout);
+    if (!device_alloc(memory->device, size, &out->memory))
         return fault(memory->device);
-    cache.base = out->pool;
+    cache.base = out->memory;
     if (layout->value_type != SMLA_VALUE_BF16)
         return fill_quantised(memory, &cache, shape->s_kv, size);
-    return bench_random_memory_copy(memory, 0, out->pool, size) ? CLI_FINE : fault(memory->device);
+    return bench_random_memory_copy(memory, 0, out->memory, size) ? CLI_FINE : fault(memory->device);
+}
+
+static int make_pools(struct bench_random_memory *memory, const struct bench_shape *shape,
+                      const smla_kv_layout layouts[2], struct bench_inputs *out)
+{
+    struct bench_shape extra;
+    const int code = make_pool(memory, shape, &layouts[0], &out->pools[0]);
+    return code == CLI_FINE && bench_shape_extra(shape, &extra) ? make_pool(memory, &extra, &layouts[1], &out->pools[1])
+                                                                : code;
 }
 
 /* ---- Copies ---- */
 
 /* Bytes of a copy's parts, each from a multiple of ALIGNMENT. */
 struct sizes {
-    size_t query, indices, lengths, out, row; /* row: lse, and max_logits */
-    size_t all;                               /* of a copy, a rival's outputs included */
+    size_t query, indices, lengths, extra_indices, out, lse, max_logits;
+    size_t outputs; /* the last three */
+    size_t all;     /* of a copy, a rival's outputs included */
 };
 
 static size_t aligned(int64_t bytes)
@@ -117,79 +137,95 @@ static size_t aligned(int64_t bytes)
 
 static struct sizes find_sizes(const struct bench_shape *shape, bool rivals)
 {
-    const int64_t heads = shape->s_q * shape->h_q;
+    const int64_t tokens = bench_shape_tokens(shape), heads = tokens * shape->h_q;
     struct sizes sizes = {.query = aligned(heads * shape->d_qk * 2),
-                          .indices = aligned(shape->s_q * shape->topk * 4),
-                          .lengths = shape->length_high == 0 ? 0 : aligned(shape->s_q * 4),
+                          .indices = aligned(tokens * shape->topk * 4),
+                          .lengths = shape->length_high == 0 ? 0 : aligned(bench_shape_lengths(shape) * 4),
+                          .extra_indices = aligned(tokens * shape->extra_topk * 4),
                           .out = aligned(heads * D_V * 2),
-                          .row = aligned(heads * 4)};
-    sizes.all = sizes.query + sizes.indices + sizes.lengths + (rivals ? 2 : 1) * (sizes.out + 2 * sizes.row);
+                          .lse = aligned(heads * 4),
+                          .max_logits = shape->op == SMLA_OP_DECODE ? 0 : aligned(heads * 4)};
+    sizes.outputs = sizes.out + sizes.lse + sizes.max_logits;
+    sizes.all = sizes.query + sizes.indices + sizes.lengths + sizes.extra_indices + (rivals ? 2 : 1) * sizes.outputs;
     return sizes;
 }
 
 static void *take(uint8_t **at, size_t size)
 {
-    void *taken = *at;
+    void *taken = size == 0 ? NULL : *at;
     *at += size;
     return taken;
 }
 
-static void set_outputs(smla_prefill_args *args, const struct sizes *sizes, uint8_t **at)
+static void take_outputs(const struct sizes *sizes, uint8_t **at, struct bench_tensors *tensors)
 {
-    args->out = take(at, sizes->out);
-    args->lse = take(at, sizes->row);
-    args->max_logits = take(at, sizes->row);
-}
-
-/* Those that could be 0 for contiguous: a rival may have to tell the shape from them. */
-static void set_strides(const struct bench_shape *shape, const struct bench_inputs *inputs, smla_prefill_args *args)
-{
-    args->query_stride_head = shape->d_qk;
-    args->query_stride_token = (int64_t)shape->h_q * shape->d_qk;
-    args->kv_stride_token = inputs->kv_stride_token;
-    args->kv_stride_page = inputs->kv_stride_page;
-    args->indices_stride_token = shape->topk;
-    args->topk_length_stride = 1;
-    args->out_stride_head = D_V;
-    args->out_stride_token = (int64_t)shape->h_q * D_V;
-    args->lse_stride_token = args->max_logits_stride_token = shape->h_q;
+    tensors->out = take(at, sizes->out);
+    tensors->lse = take(at, sizes->lse);
+    tensors->max_logits = take(at, sizes->max_logits);
 }
 
 static void set_arguments(const struct bench_shape *shape, const struct sizes *sizes, const struct bench_inputs *inputs,
                           const void *sink, bool rivals, uint8_t *at, struct bench_copy *copy)
 {
-    copy->args = (smla_prefill_args){.struct_size = sizeof copy->args,
-                                     .sm_limit = (int32_t)shape->sm_limit,
-                                     .s_q = shape->s_q,
-                                     .s_kv = shape->s_kv,
-                                     .topk = shape->topk,
-                                     .sm_scale = 1 / sqrtf((float)shape->d_qk),
-                                     .kv = inputs->pool,
-                                     .kv_page_tokens = shape->page,
-                                     .attn_sink = shape->sink ? sink : NULL};
-    set_strides(shape, inputs, &copy->args);
-    copy->args.query = take(&at, sizes->query);
-    copy->args.indices = take(&at, sizes->indices);
-    if (sizes->lengths != 0)
-        copy->args.topk_length = take(&at, sizes->lengths);
-    copy->rival_args = copy->args;
-    set_outputs(&copy->args, sizes, &at);
+    struct bench_tensors *tensors = &copy->tensors;
+    tensors->sink = shape->sink ? sink : NULL;
+    tensors->query = take(&at, sizes->query);
+    tensors->indices = take(&at, sizes->indices);
+    tensors->lengths = take(&at, sizes->lengths);
+    tensors->extra_indices = take(&at, sizes->extra_indices);
+    struct bench_tensors rival = *tensors;
+    take_outputs(sizes, &at, tensors);
+    tensors->workspace = inputs->workspace;
+    tensors->workspace_bytes = inputs->workspace_bytes;
+    copy->args = bench_args_make(shape, inputs->pools, tensors);
     if (rivals)
-        set_outputs(&copy->rival_args, sizes, &at);
+        take_outputs(sizes, &at, &rival);
+    copy->rival_out = rival.out;
+    copy->rival_args = bench_args_make(shape, inputs->pools, &rival);
+}
+
+/* The lists of all calls. */
+struct all_lists {
+    struct bench_shape extra_shape;
+    bool has_extra;
+    struct bench_lists first, extra;
+};
+
+static int open_lists(const struct bench_shape *shape, struct all_lists *lists)
+{
+    *lists = (struct all_lists){.has_extra = false};
+    lists->has_extra = bench_shape_extra(shape, &lists->extra_shape);
+    const int code = bench_lists_open(shape, &lists->first);
+    return code == CLI_FINE && lists->has_extra ? bench_lists_open(&lists->extra_shape, &lists->extra) : code;
+}
+
+static void close_lists(struct all_lists *lists)
+{
+    bench_lists_close(&lists->first);
+    bench_lists_close(&lists->extra);
+}
+
+static bool upload_list(struct device *device, const struct bench_shape *shape, const struct bench_lists *lists,
+                        void *to)
+{
+    return device_upload(device, to, lists->indices, (size_t)(bench_shape_tokens(shape) * shape->topk) * 4);
 }
 
 /* Fills a copy's query and lists. */
-static bool fill_copy(struct bench_random_memory *memory, const struct bench_shape *shape, struct bench_lists *lists,
+static bool fill_copy(struct bench_random_memory *memory, const struct bench_shape *shape, struct all_lists *lists,
                       size_t number, struct bench_copy *copy)
 {
     struct device *device = memory->device;
-    copy->keys = bench_lists_make(shape, &memory->state, lists);
-    return bench_random_memory_copy(memory, (number + 1) * 1234 * ALIGNMENT, (void *)(uintptr_t)copy->args.query,
-                                    (size_t)(shape->s_q * shape->h_q * shape->d_qk) * 2) &&
-           device_upload(device, (void *)(uintptr_t)copy->args.indices, lists->indices,
-                         (size_t)(shape->s_q * shape->topk) * 4) &&
-           (lists->lengths == NULL ||
-            device_upload(device, (void *)(uintptr_t)copy->args.topk_length, lists->lengths, (size_t)shape->s_q * 4));
+    const struct bench_tensors *tensors = &copy->tensors;
+    copy->keys = bench_lists_make(shape, &memory->state, &lists->first);
+    if (lists->has_extra)
+        copy->extra_keys = bench_lists_make(&lists->extra_shape, &memory->state, &lists->extra);
+    return bench_random_memory_copy(memory, (number + 1) * 1234 * ALIGNMENT, tensors->query,
+                                    (size_t)(bench_shape_tokens(shape) * shape->h_q * shape->d_qk) * 2) &&
+           upload_list(device, shape, &lists->first, tensors->indices) &&
+           (tensors->lengths == NULL ||
+            device_upload(device, tensors->lengths, lists->first.lengths, (size_t)bench_shape_lengths(shape) * 4)) &&
+           (!lists->has_extra || upload_list(device, &lists->extra_shape, &lists->extra, tensors->extra_indices));
 }
 
 /* Enough to go past the L2 cache twice; at most 9 tenths of what is free. */
@@ -207,11 +243,11 @@ static size_t copies_of(const struct bench_random_memory *memory, const struct s
 static int fill_copies(struct bench_random_memory *memory, const struct bench_shape *shape, const struct sizes *sizes,
                        bool rivals, struct bench_inputs *out)
 {
-    struct bench_lists lists;
+    struct all_lists lists;
     uint8_t *at = out->arena;
     void *sink = take(&at, aligned(shape->h_q * 4));
     float *sinks = calloc((size_t)shape->h_q, sizeof *sinks);
-    int code = sinks == NULL ? cli_fail(CLI_CHECK_FAILED, "out of memory") : bench_lists_open(shape, &lists);
+    int code = sinks == NULL ? cli_fail(CLI_CHECK_FAILED, "out of memory") : open_lists(shape, &lists);
     if (code != CLI_FINE) {
         free(sinks);
         return code;
@@ -223,7 +259,7 @@ static int fill_copies(struct bench_random_memory *memory, const struct bench_sh
         set_arguments(shape, sizes, out, sink, rivals, at, &out->copies[i]);
         ok = fill_copy(memory, shape, &lists, i, &out->copies[i]);
     }
-    bench_lists_close(&lists);
+    close_lists(&lists);
     free(sinks);
     return ok && device_synchronize(memory->device) ? CLI_FINE : fault(memory->device);
 }
@@ -233,8 +269,9 @@ static int make_copies(struct bench_random_memory *memory, const struct bench_sh
 {
     const struct sizes sizes = find_sizes(shape, rivals);
     out->count = copies_of(memory, &sizes, max_copies);
-    out->copy_bytes = sizes.query + sizes.indices + sizes.lengths + sizes.out;
-    out->out_bytes = (size_t)(shape->s_q * shape->h_q) * D_V * 2;
+    out->copy_bytes = sizes.query + sizes.indices + sizes.lengths + sizes.extra_indices + sizes.out;
+    out->tokens = bench_shape_tokens(shape);
+    out->out_bytes = (size_t)(out->tokens * shape->h_q) * D_V * 2;
     out->copies = calloc(out->count, sizeof *out->copies);
     if (out->copies == NULL)
         return cli_fail(CLI_CHECK_FAILED, "out of memory");
@@ -243,11 +280,21 @@ static int make_copies(struct bench_random_memory *memory, const struct bench_sh
     return fill_copies(memory, shape, &sizes, rivals, out);
 }
 
-int bench_inputs_make(struct bench_random_memory *memory, const struct bench_shape *shape, const smla_kv_layout *layout,
-                      size_t max_copies, bool rivals, struct bench_inputs *out)
+static int make_workspace(struct bench_inputs *inputs, uint64_t bytes)
+{
+    inputs->workspace_bytes = bytes;
+    return bytes == 0 || device_alloc(inputs->device, (size_t)bytes, &inputs->workspace) ? CLI_FINE
+                                                                                         : fault(inputs->device);
+}
+
+int bench_inputs_make(struct bench_random_memory *memory, const struct bench_shape *shape,
+                      const smla_kv_layout layouts[2], uint64_t workspace_bytes, size_t max_copies, bool rivals,
+                      struct bench_inputs *out)
 {
     *out = (struct bench_inputs){.device = memory->device};
-    int code = make_pool(memory, shape, layout, out);
+    int code = make_pools(memory, shape, layouts, out);
+    if (code == CLI_FINE)
+        code = make_workspace(out, workspace_bytes);
     if (code == CLI_FINE)
         code = make_copies(memory, shape, max_copies, rivals, out);
     if (code != CLI_FINE)
@@ -258,7 +305,9 @@ int bench_inputs_make(struct bench_random_memory *memory, const struct bench_sha
 void bench_inputs_free(struct bench_inputs *inputs)
 {
     if (inputs->device != NULL) {
-        device_free(inputs->device, inputs->pool);
+        device_free(inputs->device, inputs->pools[0].memory);
+        device_free(inputs->device, inputs->pools[1].memory);
+        device_free(inputs->device, inputs->workspace);
         device_free(inputs->device, inputs->arena);
     }
     free(inputs->copies);
@@ -270,9 +319,8 @@ void bench_inputs_free(struct bench_inputs *inputs)
 bool bench_inputs_poison(const struct bench_inputs *inputs)
 {
     const struct bench_copy *copy = &inputs->copies[0];
-    return device_fill(inputs->device, copy->args.out, 0xff, inputs->out_bytes) &&
-           (copy->rival_args.out == NULL ||
-            device_fill(inputs->device, copy->rival_args.out, 0xff, inputs->out_bytes)) &&
+    return device_fill(inputs->device, copy->tensors.out, 0xff, inputs->out_bytes) &&
+           (copy->rival_out == NULL || device_fill(inputs->device, copy->rival_out, 0xff, inputs->out_bytes)) &&
            device_synchronize(inputs->device);
 }
 
@@ -290,15 +338,15 @@ static void compare_token(const uint16_t *ours, const uint16_t *rivals, size_t c
 bool bench_inputs_compare(const struct bench_inputs *inputs, double *difference, double *largest)
 {
     const struct bench_copy *copy = &inputs->copies[0];
-    const int64_t tokens = copy->args.s_q, compared = tokens < COMPARED_TOKENS ? tokens : COMPARED_TOKENS;
+    const int64_t tokens = inputs->tokens, compared = tokens < COMPARED_TOKENS ? tokens : COMPARED_TOKENS;
     const size_t bytes = inputs->out_bytes / (size_t)tokens;
     uint16_t *buffer = malloc(2 * bytes);
     bool ok = buffer != NULL;
     *difference = *largest = 0;
     for (int64_t i = 1; i <= compared && ok; i++) {
         const size_t at = (size_t)(i * tokens / compared - 1) * bytes;
-        ok = device_download(inputs->device, buffer, (const uint8_t *)copy->args.out + at, bytes) &&
-             device_download(inputs->device, buffer + bytes / 2, (const uint8_t *)copy->rival_args.out + at, bytes);
+        ok = device_download(inputs->device, buffer, (const uint8_t *)copy->tensors.out + at, bytes) &&
+             device_download(inputs->device, buffer + bytes / 2, (const uint8_t *)copy->rival_out + at, bytes);
         if (ok)
             compare_token(buffer, buffer + bytes / 2, bytes / 2, difference, largest);
     }

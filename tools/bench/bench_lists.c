@@ -48,10 +48,10 @@ static int read_lists(const struct bench_shape *shape, int32_t *out)
 
 int bench_lists_open(const struct bench_shape *shape, struct bench_lists *lists)
 {
-    const size_t count = (size_t)(shape->s_q * shape->topk);
+    const size_t count = (size_t)(bench_shape_tokens(shape) * shape->topk);
     *lists = (struct bench_lists){.indices = malloc(count * sizeof(int32_t))};
     if (shape->length_high != 0)
-        lists->lengths = malloc((size_t)shape->s_q * sizeof(int32_t));
+        lists->lengths = malloc((size_t)bench_shape_lengths(shape) * sizeof(int32_t));
     if (shape->indices == BENCH_INDICES_FILE)
         lists->from_file = malloc(count * sizeof(int32_t));
     int code = CLI_FINE;
@@ -105,7 +105,7 @@ static void window(const struct bench_shape *shape, uint64_t *state, int64_t tok
 
 static void make_indices(const struct bench_shape *shape, uint64_t *state, struct bench_lists *lists)
 {
-    for (int64_t token = 0; token < shape->s_q; token++) {
+    for (int64_t token = 0; token < bench_shape_tokens(shape); token++) {
         int32_t *list = lists->indices + token * shape->topk;
         switch (shape->indices) {
         case BENCH_INDICES_UNIFORM:
@@ -124,17 +124,28 @@ static void make_indices(const struct bench_shape *shape, uint64_t *state, struc
     }
 }
 
+static void make_lengths(const struct bench_shape *shape, uint64_t *state, int32_t *lengths)
+{
+    const int64_t count = bench_shape_lengths(shape);
+    const int64_t longest = shape->one_long ? bench_random_below(state, count) : -1;
+    for (int64_t i = 0; i < count; i++)
+        lengths[i] =
+            (int32_t)(shape->length_low + bench_random_below(state, shape->length_high - shape->length_low + 1));
+    if (longest >= 0)
+        lengths[longest] = (int32_t)shape->topk;
+}
+
 int64_t bench_lists_make(const struct bench_shape *shape, uint64_t *state, struct bench_lists *lists)
 {
+    const int64_t tokens = bench_shape_tokens(shape), tokens_a_length = tokens / bench_shape_lengths(shape);
+    uint64_t same = 1; /* the calls of a decode shape have the same lengths, as the layers of a model do */
     int64_t valid = 0;
     make_indices(shape, state, lists);
-    for (int64_t token = 0; token < shape->s_q; token++) {
+    if (lists->lengths != NULL)
+        make_lengths(shape, shape->op == SMLA_OP_DECODE ? &same : state, lists->lengths);
+    for (int64_t token = 0; token < tokens; token++) {
         const int32_t *list = lists->indices + token * shape->topk;
-        int64_t length = shape->topk;
-        if (lists->lengths != NULL) {
-            length = shape->length_low + bench_random_below(state, shape->length_high - shape->length_low + 1);
-            lists->lengths[token] = (int32_t)length;
-        }
+        const int64_t length = lists->lengths == NULL ? shape->topk : lists->lengths[token / tokens_a_length];
         for (int64_t i = 0; i < length; i++)
             valid += list[i] >= 0 && list[i] < shape->s_kv;
     }

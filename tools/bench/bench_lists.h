@@ -4,7 +4,7 @@
 
 #include "bench_shape.h"
 
-/* Of one call: [s_q, topk] and [s_q]. */
+/* Of one call: [b, s_q, topk], and as many lengths as bench_shape_lengths says. */
 struct bench_lists {
     int32_t *indices;
     int32_t *lengths;   /* NULL: no lengths */

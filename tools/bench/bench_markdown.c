@@ -1,4 +1,4 @@
-/* smla-bench table: results of smla-bench prefill as tables of Markdown. */
+/* smla-bench table: results of smla-bench prefill and decode as tables of Markdown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "bench.h"
 #include "cli.h"
 
-enum { SHAPE_TEXT = 160, CELL_TEXT = 400, MOST_RIVALS = 2 * BENCH_MAX_RIVALS };
+enum { CELL_TEXT = 400, MOST_RIVALS = 2 * BENCH_MAX_RIVALS };
 
 static const double as_fast = 1.01; /* times the fastest, that is as fast */
 
@@ -26,24 +26,31 @@ static const char *asked_for(const struct bench_shape *shape)
 struct result {
     const json_t *json;
     struct bench_shape shape;
-    char of_plan[SHAPE_TEXT]; /* shape_of_plan()'s text: alike for the variants of a shape */
+    char of_plan[BENCH_SHAPE_TEXT]; /* shape_of_plan()'s text: alike for the variants of a shape */
     bool is_plans;
 };
 
 /* ---- Reading ---- */
 
-static int read_result(const json_t *json, const char *where, struct result *out)
+static int read_result(const json_t *json, uint32_t op, const char *where, struct result *out)
 {
     *out = (struct result){.json = json};
-    const int code = bench_shape_read(json_object_get(json, "shape"), &out->shape, where);
+    const int code = bench_shape_read(json_object_get(json, "shape"), op, &out->shape, where);
     if (code != CLI_FINE)
         return code;
-    char text[SHAPE_TEXT];
+    char text[BENCH_SHAPE_TEXT];
     const struct bench_shape shape = shape_of_plan(out->shape);
     bench_shape_text(&shape, out->of_plan);
     bench_shape_text(&out->shape, text);
     out->is_plans = strcmp(text, out->of_plan) == 0;
     return CLI_FINE;
+}
+
+/* 0: it is something else. */
+static uint32_t op_of(const json_t *root)
+{
+    const char *bench = json_string_value(json_object_get(root, "bench"));
+    return bench == NULL ? 0 : bench_op_of(bench);
 }
 
 /* Opens a file; *root is the caller's. */
@@ -53,11 +60,10 @@ static int read_file(const char *path, json_t **root)
     *root = json_load_file(path, 0, &error);
     if (*root == NULL)
         return cli_fail(CLI_USAGE, "%s: %s (line %d)", path, error.text, error.line);
-    const char *bench = json_string_value(json_object_get(*root, "bench"));
-    if (bench != NULL && strcmp(bench, "prefill") == 0 && json_is_array(json_object_get(*root, "results")))
+    if (op_of(*root) != 0 && json_is_array(json_object_get(*root, "results")))
         return CLI_FINE;
     json_decref(*root);
-    return cli_fail(CLI_USAGE, "%s: this is no result of smla-bench prefill --json", path);
+    return cli_fail(CLI_USAGE, "%s: this is no result of smla-bench prefill --json or decode --json", path);
 }
 
 /* Appends the results of a file to *results. */
@@ -71,7 +77,7 @@ static int read_results(const json_t *root, const char *path, struct result **re
     *results = grown;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         snprintf(where, sizeof where, "%s: result %zu", path, i);
-        const int code = read_result(json_array_get(rows, i), where, &grown[*count]);
+        const int code = read_result(json_array_get(rows, i), op_of(root), where, &grown[*count]);
         if (code != CLI_FINE)
             return code;
         ++*count;
@@ -113,7 +119,36 @@ static void print_text(const char *text)
 
 static void print_kernel(const struct bench_shape *shape)
 {
+    if (shape->op == SMLA_OP_DECODE) {
+        printf("%d, %d, %lld", shape->h_q, shape->d_qk, (long long)shape->topk);
+        if (shape->extra_kv_format[0] != 0)
+            printf(" + %lld", (long long)shape->extra_topk);
+        printf(", %lld · %lld", (long long)shape->b, (long long)shape->s_q);
+        return;
+    }
     printf("%d, %d, %lld, %lld", shape->h_q, shape->d_qk, (long long)shape->topk, (long long)shape->s_q);
+}
+
+static void print_pages(const struct bench_shape *shape)
+{
+    if (shape->page != 0)
+        printf(", pages of %lld", (long long)shape->page);
+}
+
+/* What decode has, and prefill does not. */
+static void print_decode(const struct bench_shape *shape)
+{
+    struct bench_shape extra;
+    if (bench_shape_extra(shape, &extra)) {
+        printf("; ");
+        print_count(extra.s_kv);
+        printf(" `%s`", extra.kv_format);
+        print_pages(&extra);
+    }
+    if (shape->batch_invariant)
+        printf(", `batch_invariant`");
+    if (shape->sm_limit != 0)
+        printf(", `sm_limit` %lld", (long long)shape->sm_limit);
 }
 
 static void print_rows(const struct bench_shape *shape)
@@ -124,10 +159,13 @@ static void print_rows(const struct bench_shape *shape)
     if (shape->kv_format[0] != 0)
         printf(" `%s`", shape->kv_format);
     printf("%s", shape->indices == BENCH_INDICES_FILE ? " lists of a file" : lists[shape->indices]);
-    if (shape->length_high != 0)
+    if (shape->one_long)
+        printf(", one list whole, of the others %lld", (long long)shape->length_high);
+    else if (shape->length_high != 0)
         printf(", lengths %lld to %lld", (long long)shape->length_low, (long long)shape->length_high);
-    if (shape->page != 0)
-        printf(", pages of %lld", (long long)shape->page);
+    print_pages(shape);
+    if (shape->op == SMLA_OP_DECODE)
+        print_decode(shape);
     if (!shape->sink)
         printf(", no sinks");
 }
@@ -136,7 +174,8 @@ static void print_rows(const struct bench_shape *shape)
 static void print_shape(const struct bench_shape *shape, const struct bench_shape *before)
 {
     const bool same = before != NULL && before->h_q == shape->h_q && before->d_qk == shape->d_qk &&
-                      before->topk == shape->topk && before->s_q == shape->s_q;
+                      before->topk == shape->topk && before->extra_topk == shape->extra_topk && before->b == shape->b &&
+                      before->s_q == shape->s_q;
     printf("| ");
     if (!same)
         print_kernel(shape);
@@ -178,6 +217,13 @@ static void print_origin(const json_t *root)
         printf("`%s`, ", command);
     printf("smla %s: device time by graph replay, median of %lld replays (p10 to p90)", text_of(root, "version", "?"),
            (long long)json_integer_value(json_object_get(root, "runs")));
+}
+
+/* The header of print_shape's cells. */
+static const char *shape_header(const json_t *root)
+{
+    return op_of(root) == SMLA_OP_DECODE ? "| heads, `d_qk`, `topk`, requests · queries | slots, lists |"
+                                         : "| heads, `d_qk`, `topk`, queries | rows, lists |";
 }
 
 /* ---- A line for each result ---- */
@@ -246,8 +292,8 @@ static void print_table(const json_t *root, const struct result *results, size_t
     const char *names[MOST_RIVALS];
     const size_t rivals = find_rivals(results, count, names);
     print_origin(root);
-    printf("%s.\n\n| heads, `d_qk`, `topk`, queries | rows, lists | kernel | smla µs (p10 to p90) |",
-           rivals == 0 ? "" : "; ratio: a rival's time divided by smla's");
+    printf("%s.\n\n%s kernel | smla µs (p10 to p90) |", rivals == 0 ? "" : "; ratio: a rival's time divided by smla's",
+           shape_header(root));
     for (size_t i = 0; i < rivals; i++)
         printf(" %s µs | ratio |", names[i]);
     printf("\n|---|---|---|---|");
@@ -345,8 +391,9 @@ static void print_all_variants(const json_t *root, const struct result *results,
 {
     print_origin(root);
     printf(". The last column is the time divided by the fastest variant's.\n\n"
-           "| heads, `d_qk`, `topk`, queries | rows, lists | chosen by | kernel | µs (p10 to p90) | ÷ fastest |\n"
-           "|---|---|---|---|---|---|\n");
+           "%s chosen by | kernel | µs (p10 to p90) | ÷ fastest |\n"
+           "|---|---|---|---|---|---|\n",
+           shape_header(root));
     for (size_t i = 0; i < count; i++)
         if (is_first(results, i))
             print_variants(results, count, i);

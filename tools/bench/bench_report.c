@@ -16,14 +16,20 @@ size_t bench_row_rotated_bytes(const struct bench_row *row)
     return row->copy_bytes * (launches < row->copies ? launches : row->copies);
 }
 
+int64_t bench_row_pool_bytes(const struct bench_row *row)
+{
+    return row->shape.s_kv * row->token_bytes + row->shape.extra_s_kv * row->extra_token_bytes;
+}
+
 double bench_row_tflops(const struct bench_row *row, double us)
 {
-    return us == 0 ? 0 : 2 * row->keys * row->shape.h_q * (row->shape.d_qk + D_V) / us / 1e6;
+    return us == 0 ? 0 : 2 * (row->keys + row->extra_keys) * row->shape.h_q * (row->shape.d_qk + D_V) / us / 1e6;
 }
 
 double bench_row_tbs(const struct bench_row *row, double us)
 {
-    return us == 0 ? 0 : row->keys * (double)row->token_bytes / us / 1e6;
+    const double bytes = row->keys * (double)row->token_bytes + row->extra_keys * (double)row->extra_token_bytes;
+    return us == 0 ? 0 : bytes / us / 1e6;
 }
 
 /* Whether a value is farther from what an H200 gave before than it should be. */
@@ -36,7 +42,7 @@ static bool is_off(const struct bench_report *report, double value, double known
 static bool bounded_by_both(const struct bench_row *row)
 {
     return row->ceiling.both_tflops > 0 && row->shape.h_q == 64 && row->shape.d_qk == 512 &&
-           row->shape.kv_format[0] == 0;
+           row->shape.kv_format[0] == 0 && row->shape.extra_kv_format[0] == 0;
 }
 
 static double share(double value, double ceiling)
@@ -122,7 +128,7 @@ static void print_subject(const struct bench_report *report, const struct bench_
 
 static void print_row(const struct bench_report *report, const struct bench_row *row)
 {
-    char text[160];
+    char text[BENCH_SHAPE_TEXT];
     bench_shape_text(&row->shape, text);
     printf("%s", text);
     if (row->not_run[0] != 0) {
@@ -137,9 +143,9 @@ static void print_row(const struct bench_report *report, const struct bench_row 
 
 void bench_report_print(const struct bench_report *report)
 {
-    printf("prefill: %s, driver for CUDA %d.%d, %s, median of %lld replays; clocks and power %s\n", report->device,
-           report->driver_version / 1000, report->driver_version % 1000 / 10, report->date, (long long)report->runs,
-           report->clocks_read ? "read while they ran" : "not read");
+    printf("%s: %s, driver for CUDA %d.%d, %s, median of %lld replays; clocks and power %s\n",
+           bench_op_name(report->op), report->device, report->driver_version / 1000, report->driver_version % 1000 / 10,
+           report->date, (long long)report->runs, report->clocks_read ? "read while they ran" : "not read");
     print_ceilings(report);
     printf("  %-14s %9s %9s %9s %9s %9s %7s %7s %6s %6s %6s %6s %5s %4s\n", "", "us", "min", "p10", "p90", "max",
            "host us", "TFLOP/s", "TB/s", "%matr.", "%gath.", "%both", "MHz", "W");
@@ -235,11 +241,16 @@ static json_t *row_json(const struct bench_report *report, const struct bench_ro
     json_t *rivals = json_array();
     for (size_t i = 1; i < row->subject_count; i++)
         json_array_append_new(rivals, subject_json(report, row, &row->subjects[i]));
-    return json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "shape", shape, "variant", row->variant,
-                     "keys", row->keys, "token_bytes", (json_int_t)row->token_bytes, "launches",
-                     (json_int_t)row->launches, "copies", (json_int_t)row->copies, "copy_bytes",
-                     (json_int_t)row->copy_bytes, "rotated_bytes", (json_int_t)bench_row_rotated_bytes(row), "smla",
-                     subject_json(report, row, &row->subjects[0]), "rivals", rivals);
+    json_t *object = json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "shape", shape, "variant",
+                               row->variant, "keys", row->keys, "token_bytes", (json_int_t)row->token_bytes, "launches",
+                               (json_int_t)row->launches, "copies", (json_int_t)row->copies, "copy_bytes",
+                               (json_int_t)row->copy_bytes, "rotated_bytes", (json_int_t)bench_row_rotated_bytes(row),
+                               "smla", subject_json(report, row, &row->subjects[0]), "rivals", rivals);
+    if (report->op == SMLA_OP_DECODE) {
+        json_object_set_new(object, "extra_keys", json_real(row->extra_keys));
+        json_object_set_new(object, "extra_token_bytes", json_integer((json_int_t)row->extra_token_bytes));
+    }
+    return object;
 }
 
 int bench_report_print_json(const struct bench_report *report)
@@ -247,13 +258,13 @@ int bench_report_print_json(const struct bench_report *report)
     json_t *rows = json_array();
     for (size_t i = 0; i < report->row_count; i++)
         json_array_append_new(rows, row_json(report, &report->rows[i]));
-    json_t *root =
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:o, s:s, s:I, s:b, s:o, s:o}", "bench", "prefill", "version",
-                  smla_version(), "command", report->command, "device", report->device, "card",
-                  card_json(&report->card), "target", report->target, "driver_version", report->driver_version,
-                  "driver", report->card.driver[0] == 0 ? json_null() : json_string(report->card.driver), "date",
-                  report->date, "runs", (json_int_t)report->runs, "clocks_read", report->clocks_read, "ceilings",
-                  ceilings_json(report), "results", rows);
+    json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:o, s:s, s:I, s:b, s:o, s:o}", "bench",
+                             bench_op_name(report->op), "version", smla_version(), "command", report->command, "device",
+                             report->device, "card", card_json(&report->card), "target", report->target,
+                             "driver_version", report->driver_version, "driver",
+                             report->card.driver[0] == 0 ? json_null() : json_string(report->card.driver), "date",
+                             report->date, "runs", (json_int_t)report->runs, "clocks_read", report->clocks_read,
+                             "ceilings", ceilings_json(report), "results", rows);
     const bool ok = root != NULL && json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
     putchar('\n');
     json_decref(root);

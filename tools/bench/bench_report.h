@@ -1,4 +1,4 @@
-/* The results of smla-bench prefill: rows, as a table and as JSON. */
+/* The results of smla-bench prefill and decode: rows, as a table and as JSON. */
 #ifndef SMLA_TOOLS_BENCH_REPORT_H
 #define SMLA_TOOLS_BENCH_REPORT_H
 
@@ -11,8 +11,8 @@ struct bench_row {
     struct bench_shape shape;
     char not_run[BENCH_WHY]; /* "" when it was measured */
     char variant[64];
-    double keys; /* valid entries a launch */
-    int64_t token_bytes;
+    double keys, extra_keys; /* valid entries a launch, of the first lists and of the second */
+    int64_t token_bytes, extra_token_bytes;
     int64_t launches; /* of a replay */
     size_t copies;
     size_t copy_bytes;
@@ -30,6 +30,7 @@ struct bench_card {
 };
 
 struct bench_report {
+    uint32_t op;
     const char *command;
     const char *device;
     struct bench_card card;
@@ -45,6 +46,9 @@ struct bench_report {
 
 /* Bytes of query, lists and out that the launches of a replay use, one after the other. */
 size_t bench_row_rotated_bytes(const struct bench_row *row);
+
+/* Bytes of both caches, without the gaps between pages. */
+int64_t bench_row_pool_bytes(const struct bench_row *row);
 
 /* What a row's work comes to at a time. */
 double bench_row_tflops(const struct bench_row *row, double us);

@@ -1,6 +1,7 @@
 #include "bench_rival.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static void name_file(const char *path, char *name, size_t size)
     snprintf(name, size, "%.*s", (int)length, file);
 }
 
-int bench_rival_open(const char *path, struct bench_rival *out)
+int bench_rival_open(const char *path, uint32_t op, struct bench_rival *out)
 {
     char file[4096];
     const char *(*name)(void);
@@ -26,13 +27,15 @@ int bench_rival_open(const char *path, struct bench_rival *out)
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return cli_fail(CLI_USAGE, "--rival: %s", dlerror());
+    const bool is_decode = op == SMLA_OP_DECODE;
     void *const symbols[] = {dlsym(library, "smla_rival_name"), dlsym(library, "smla_rival_prefill"),
-                             dlsym(library, "smla_rival_describe")};
-    if (symbols[1] == NULL)
-        return cli_fail(CLI_USAGE, "--rival: %s exports no smla_rival_prefill", path);
+                             dlsym(library, "smla_rival_decode"), dlsym(library, "smla_rival_describe")};
+    if (symbols[is_decode ? 2 : 1] == NULL)
+        return cli_fail(CLI_USAGE, "--rival: %s exports no smla_rival_%s", path, is_decode ? "decode" : "prefill");
     memcpy(&name, &symbols[0], sizeof name);
     memcpy(&out->prefill, &symbols[1], sizeof out->prefill);
-    memcpy(&out->describe, &symbols[2], sizeof out->describe);
+    memcpy(&out->decode, &symbols[2], sizeof out->decode);
+    memcpy(&out->describe, &symbols[3], sizeof out->describe);
     if (name == NULL)
         name_file(path, out->name, sizeof out->name);
     else

@@ -53,7 +53,7 @@ struct shapes_job {
 /* Their text for --help. */
 #define SHAPES_HELP                                                                                                    \
     "  --sm LIST               targets, separated by commas: 90, 90a, 100, ...\n"                                      \
-    "  --op OP                 prefill, prefill_reference (plain float64) or combine\n"                                \
+    "  --op OP                 prefill, decode, combine or prefill_reference (plain float64)\n"                        \
     "  --h-q N, --heads N      query heads\n"                                                                          \
     "  --d-qk N                elements of a query head and of a key (not for combine)\n"                              \
     "  --d-v N                 elements of a value (512)\n"                                                            \

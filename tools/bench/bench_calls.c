@@ -1,4 +1,4 @@
-/* smla-bench prefill: what a call takes, shape by shape, beside rivals and ceilings. */
+/* smla-bench prefill and decode: what a call takes, shape by shape, beside rivals and ceilings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { DEFAULT_RUNS = 30, MAX_COPIES = 512 };
 
-struct prefill {
+struct calls {
     const struct bench_options *options;
     struct device *device;
     smla_context *context;
@@ -25,7 +25,7 @@ struct prefill {
 
 /* One shape while it is measured. */
 struct running {
-    const struct prefill *bench;
+    const struct calls *bench;
     smla_kernel_desc desc;
     smla_kernel *kernel;
     struct bench_inputs inputs;
@@ -55,8 +55,10 @@ static int not_run_smla(struct bench_row *row)
 static enum bench_called call_smla(void *user, size_t copy, void *stream, char why[BENCH_WHY])
 {
     const struct running *running = user;
+    const union bench_args *args = &running->inputs.copies[copy].args;
     smla_error_info info = {.struct_size = sizeof info};
-    if (smla_prefill(running->kernel, &running->inputs.copies[copy].args, stream) == SMLA_OK)
+    if ((running->desc.op == SMLA_OP_DECODE ? smla_decode(running->kernel, &args->decode, stream)
+                                            : smla_prefill(running->kernel, &args->prefill, stream)) == SMLA_OK)
         return BENCH_LAUNCHED;
     smla_last_error(&info);
     snprintf(why, BENCH_WHY, "%s", info.message);
@@ -67,9 +69,12 @@ static enum bench_called call_rival(void *user, size_t copy, void *stream, char 
 {
     const struct rival_call *call = user;
     const struct running *running = call->running;
-    const int result = call->rival->prefill(&running->inputs.copies[copy].rival_args, stream);
+    const union bench_args *args = &running->inputs.copies[copy].rival_args;
+    const uint32_t op = running->desc.op;
+    const int result = op == SMLA_OP_DECODE ? call->rival->decode(&args->decode, stream)
+                                            : call->rival->prefill(&args->prefill, stream);
     if (result != 0)
-        snprintf(why, BENCH_WHY, "smla_rival_prefill gave %d", result);
+        snprintf(why, BENCH_WHY, "smla_rival_%s gave %d", bench_op_name(op), result);
     return result == 0 ? BENCH_LAUNCHED : BENCH_FAULT;
 }
 
@@ -89,7 +94,7 @@ static void ask_rival(const struct rival_call *call, struct bench_subject *subje
 }
 
 /* Runs everybody once, and compares what rivals give with what smla gives. A rival that fails says so itself. */
-static int run_once(struct prefill *bench, struct running *running, struct bench_row *row)
+static int run_once(struct calls *bench, struct running *running, struct bench_row *row)
 {
     struct bench_subject *ours = &row->subjects[0];
     if (!bench_measure_once(&bench->measure, ours))
@@ -109,7 +114,17 @@ static int run_once(struct prefill *bench, struct running *running, struct bench
     return CLI_FINE;
 }
 
-static int measure_shape(struct prefill *bench, struct running *running, struct bench_row *row)
+/* Means of the launches. */
+static void count_keys(const struct bench_inputs *inputs, struct bench_row *row)
+{
+    for (int64_t i = 0; i < row->launches; i++) {
+        const struct bench_copy *copy = &inputs->copies[(size_t)i % inputs->count];
+        row->keys += (double)copy->keys / (double)row->launches;
+        row->extra_keys += (double)copy->extra_keys / (double)row->launches;
+    }
+}
+
+static int measure_shape(struct calls *bench, struct running *running, struct bench_row *row)
 {
     struct rival_call calls[BENCH_MAX_RIVALS];
     row->subjects[0] = (struct bench_subject){.name = "smla", .call = call_smla, .user = running};
@@ -127,8 +142,7 @@ static int measure_shape(struct prefill *bench, struct running *running, struct 
         return code;
     bench_measure_run(&bench->measure, row->subjects, row->subject_count, running->inputs.count);
     row->launches = bench->measure.launches;
-    for (int64_t i = 0; i < row->launches; i++)
-        row->keys += (double)running->inputs.copies[(size_t)i % running->inputs.count].keys / (double)row->launches;
+    count_keys(&running->inputs, row);
     if (row->subjects[0].not_run[0] != 0)
         return not_run(row, CLI_DEVICE_FAULT, row->subjects[0].not_run);
     for (size_t i = 1; i < row->subject_count; i++)
@@ -139,16 +153,19 @@ static int measure_shape(struct prefill *bench, struct running *running, struct 
 
 /* ---- A row ---- */
 
-static int prepare(struct prefill *bench, struct running *running, struct bench_row *row)
+static int prepare(struct calls *bench, struct running *running, struct bench_row *row)
 {
     smla_support support = {.struct_size = sizeof support};
+    const char *extra = row->shape.extra_kv_format;
     running->desc = (smla_kernel_desc){.struct_size = sizeof running->desc,
-                                       .op = SMLA_OP_PREFILL,
+                                       .op = row->shape.op,
                                        .h_q = row->shape.h_q,
                                        .d_qk = row->shape.d_qk,
                                        .d_v = 512,
+                                       .batch_invariant = row->shape.batch_invariant,
                                        .flags = row->shape.not_persistent ? SMLA_KERNEL_NOT_PERSISTENT : 0,
                                        .kv_format = row->shape.kv_format[0] == 0 ? "bf16" : row->shape.kv_format,
+                                       .extra_kv_format = extra[0] == 0 ? NULL : extra,
                                        .target = bench->options->shapes.sm};
     if (smla_query_support(bench->context, &running->desc, &support) != SMLA_OK)
         return not_run_smla(row);
@@ -160,22 +177,32 @@ static int prepare(struct prefill *bench, struct running *running, struct bench_
     return smla_prepare(bench->context, &running->desc, &running->kernel) == SMLA_OK ? CLI_FINE : not_run_smla(row);
 }
 
-static int run_row(struct prefill *bench, struct bench_row *row)
+static int make_inputs(struct calls *bench, struct running *running, const smla_kv_layout layouts[2],
+                       struct bench_row *row)
+{
+    const struct bench_shape *shape = &row->shape;
+    uint64_t workspace_bytes = 0;
+    if (shape->op == SMLA_OP_DECODE && smla_decode_workspace_size(running->kernel, shape->b, shape->s_q, shape->topk,
+                                                                  shape->extra_topk, &workspace_bytes) != SMLA_OK)
+        return not_run_smla(row);
+    const int code = bench_inputs_make(&bench->memory, shape, layouts, workspace_bytes, MAX_COPIES,
+                                       bench->options->rival_count > 0, &running->inputs);
+    return code == CLI_FINE ? CLI_FINE : not_run(row, code, "its inputs could not be made");
+}
+
+static int run_row(struct calls *bench, struct bench_row *row)
 {
     struct running running = {.bench = bench};
-    smla_kv_layout layout;
-    int code = bench_shape_check(&row->shape, &layout, NULL);
+    smla_kv_layout layouts[2];
+    int code = bench_shape_check(&row->shape, layouts, NULL);
     if (code != CLI_FINE)
         return not_run(row, code, "not a shape");
     code = prepare(bench, &running, row);
+    if (code == CLI_FINE)
+        code = make_inputs(bench, &running, layouts, row);
     if (code == CLI_FINE) {
-        code = bench_inputs_make(&bench->memory, &row->shape, &layout, MAX_COPIES, bench->options->rival_count > 0,
-                                 &running.inputs);
-        if (code != CLI_FINE)
-            not_run(row, code, "its inputs could not be made");
-    }
-    if (code == CLI_FINE) {
-        row->token_bytes = running.inputs.token_bytes;
+        row->token_bytes = running.inputs.pools[0].token_bytes;
+        row->extra_token_bytes = running.inputs.pools[1].token_bytes;
         row->copies = running.inputs.count;
         row->copy_bytes = running.inputs.copy_bytes;
         code = measure_shape(bench, &running, row);
@@ -187,14 +214,15 @@ static int run_row(struct prefill *bench, struct bench_row *row)
 
 /* ---- All of it ---- */
 
-static int choose_rows(struct prefill *bench)
+static int choose_rows(struct calls *bench)
 {
     const struct bench_options *options = bench->options;
     struct bench_shape *read = NULL;
-    const struct bench_shape *shapes = options->has_shape ? &options->shape : bench_table;
-    size_t count = options->has_shape ? 1 : bench_table_count;
+    const struct bench_shapes *table = bench_shapes_of(options->shape.op);
+    const struct bench_shape *shapes = options->has_shape ? &options->shape : table->shapes;
+    size_t count = options->has_shape ? 1 : table->count;
     if (options->shapes_path != NULL) {
-        const int code = bench_shapes_read(options->shapes_path, &read, &count);
+        const int code = bench_shapes_read(options->shapes_path, options->shape.op, &read, &count);
         if (code != CLI_FINE)
             return code;
         shapes = read;
@@ -207,8 +235,8 @@ static int choose_rows(struct prefill *bench)
     if (bench->report.rows == NULL)
         return cli_fail(CLI_CHECK_FAILED, "out of memory");
     if (options->has_shape) {
-        smla_kv_layout layout;
-        return bench_shape_check(&bench->report.rows[0].shape, &layout, NULL);
+        smla_kv_layout layouts[2];
+        return bench_shape_check(&bench->report.rows[0].shape, layouts, NULL);
     }
     return CLI_FINE;
 }
@@ -228,17 +256,17 @@ static int list_shapes(const struct bench_report *report)
     return CLI_FINE;
 }
 
-static int open_all(struct prefill *bench)
+static int open_all(struct calls *bench)
 {
     const struct bench_options *options = bench->options;
     const smla_context_desc desc = {
         .struct_size = sizeof desc, .driver_path = options->driver, .nvrtc_path = options->nvrtc};
     char why[DEVICE_WHY];
     if (options->device == BENCH_DEVICE_CPU)
-        return cli_usage("prefill needs a device: --device cpu is for startup");
+        return cli_usage("%s needs a device: --device cpu is for startup", bench_op_name(options->shape.op));
     int code = choose_rows(bench);
     for (size_t i = 0; i < options->rival_count && code == CLI_FINE; i++)
-        code = bench_rival_open(options->rivals[i], &bench->rivals[i]);
+        code = bench_rival_open(options->rivals[i], options->shape.op, &bench->rivals[i]);
     if (code == CLI_FINE)
         code = bench_open_device(options, &bench->device, why);
     if (code == CLI_FINE && bench->device == NULL)
@@ -253,7 +281,7 @@ static int open_all(struct prefill *bench)
     return bench_random_memory_make(bench->device, &bench->memory);
 }
 
-static void describe_card(struct prefill *bench, struct bench_card *card)
+static void describe_card(struct calls *bench, struct bench_card *card)
 {
     bool mig = false;
     size_t free_bytes;
@@ -274,11 +302,12 @@ static void describe_card(struct prefill *bench, struct bench_card *card)
     card->mig = bench_nvml_mig(bench->nvml, &mig) ? mig : -1;
 }
 
-static void describe(struct prefill *bench)
+static void describe(struct calls *bench)
 {
     double mhz, watts;
     const time_t now = time(NULL);
     struct tm parts;
+    bench->report.op = bench->options->shape.op;
     bench->report.command = bench->options->command;
     bench->report.device = device_name(bench->device);
     describe_card(bench, &bench->report.card);
@@ -291,11 +320,11 @@ static void describe(struct prefill *bench)
 }
 
 /* Rows that cannot run here are told, not failed, when others ran. */
-static int run_rows(struct prefill *bench)
+static int run_rows(struct calls *bench)
 {
     int worst = CLI_FINE;
     size_t ran = 0;
-    char text[160];
+    char text[BENCH_SHAPE_TEXT];
     for (size_t i = 0; i < bench->report.row_count; i++) {
         const int code = run_row(bench, &bench->report.rows[i]);
         worst = code == CLI_UNAVAILABLE ? worst : cli_worse(worst, code);
@@ -307,22 +336,22 @@ static int run_rows(struct prefill *bench)
 }
 
 /* Last, so that a fault in them costs no row. */
-static int measure_ceilings(struct prefill *bench)
+static int measure_ceilings(struct calls *bench)
 {
     struct bench_ceilings *ceilings = &bench->ceilings;
     int code = bench_ceilings_open(bench->options, &bench->memory, &bench->measure, ceilings);
     for (size_t i = 0; i < bench->report.row_count && code == CLI_FINE; i++) {
         struct bench_row *row = &bench->report.rows[i];
         if (row->not_run[0] == 0)
-            code = bench_ceilings_of_pool(bench->options, &bench->memory, &bench->measure,
-                                          row->shape.s_kv * row->token_bytes, ceilings, &row->ceiling);
+            code = bench_ceilings_of_pool(bench->options, &bench->memory, &bench->measure, bench_row_pool_bytes(row),
+                                          ceilings, &row->ceiling);
     }
     return code == CLI_UNAVAILABLE ? CLI_FINE : code;
 }
 
-int bench_prefill(const struct bench_options *options)
+int bench_calls(const struct bench_options *options)
 {
-    struct prefill bench = {.options = options};
+    struct calls bench = {.options = options};
     int code;
     if (options->list_shapes) {
         code = choose_rows(&bench);
