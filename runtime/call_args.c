@@ -1,6 +1,5 @@
 #include "call_args.h"
 
-#include <limits.h>
 #include <math.h>
 
 static const float LOG2_E = 1.4426950f; /* what the kernels multiply sm_scale by */

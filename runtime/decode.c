@@ -1,5 +1,4 @@
 /* The call of decode: check the arguments, share the work out, fill the parameter struct, launch two kernels. */
-#include <limits.h>
 #include <string.h>
 
 #include "call_args.h"

@@ -1,6 +1,4 @@
 /* The call: check the arguments, fill the parameter struct, launch. */
-#include <limits.h>
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 

@@ -243,13 +243,12 @@ typedef struct smla_kernel smla_kernel;
 
 /* Makes a kernel ready: finds it in memory, in the cache, or compiles it; loads and resolves it.
  *
- * Afterwards a call (smla_prefill, smla_combine) does nothing but check arguments and launch. Threads that ask for the
- * same kernel at once share one compilation. May take a second; never call it where that hurts.
- * out: receives the kernel; the caller destroys it with smla_kernel_destroy, before the context.
- * Stream and thread: uses the CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY);
- * leaves the current context as it was.
- * Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no NVRTC or
- * one that does not know the target, called in a forked child, a driver without what a checked kernel calls);
+ * Afterwards a call (smla_prefill, smla_decode, smla_combine) does nothing but check arguments and launch. Threads that
+ * ask for the same kernel at once share one compilation. May take a second; never call it where that hurts. out:
+ * receives the kernel; the caller destroys it with smla_kernel_destroy, before the context. Stream and thread: uses the
+ * CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY); leaves the current context
+ * as it was. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no
+ * NVRTC or one that does not know the target, called in a forked child, a driver without what a checked kernel calls);
  * NOT_CACHED; COMPILE (with the log); DRIVER; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
 
@@ -259,7 +258,7 @@ SMLA_API void smla_kernel_destroy(smla_kernel *kernel);
 
 /* ---- Beside other kernels ------------------------------------------------------------------------------------ */
 
-/* How a call's launch stands to the others of its stream; of smla_prefill and smla_combine. */
+/* How a call's launch stands to the others of its stream; of smla_prefill, smla_decode and smla_combine. */
 enum {
     /* Programmatic dependent launch: the kernel may start while the kernel before it in the stream is ending (when all
      * of its blocks have executed griddepcontrol.launch_dependents, which CUDA C++ calls
