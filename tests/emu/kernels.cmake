@@ -46,6 +46,9 @@ if(TARGET gpu-prefill)
     set_tests_properties(emu.gpu_property_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
   endforeach()
+  # More schedules and sizes of what the others try: tools/test --full.
+  set_property(TEST emu.gpu_prefill_few_queries_8_lazy emu.gpu_prefill_few_queries_32_eager emu.gpu_neighbours_eager
+    emu.gpu_property_starve emu.gpu_property_pct APPEND PROPERTY LABELS full)
   # What compute-sanitizer must find in them on a card, the emulated device finds too.
   foreach(fault IN ITEMS "race=race in smla_sm90_prefill" "memory=out-of-bounds in smla_sm90_prefill"
       "init=uninitialised-read in smla_sm90_prefill" "sync=divergent in smla_sm90_prefill")
