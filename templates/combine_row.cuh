@@ -145,7 +145,7 @@ __device__ __forceinline__ float share_of_weight(const parts &of, float max, flo
     if (sum == 0)
         return 0.0f;
     float sink_log = change_base(sink, false, of.is_base_2());
-    return reciprocal(sum + exp2_approx((sink_log - max) * of.to_log2));
+    return share_beside_sink(sum, (sink_log - max) * of.to_log2);
 }
 
 /* Takes the lowest bit out of the mask; returns its number, -1 when there is none. */

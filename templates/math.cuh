@@ -36,6 +36,13 @@ __device__ __forceinline__ float reciprocal(float x)
     return y;
 }
 
+/* 1 / (sum + 2^sink), subnormals too: past 2^100 the sum, 2^39 at most, does not count. */
+__device__ __forceinline__ float share_beside_sink(float sum, float sink)
+{
+    const float two_to_minus_64 = 5.421010862427522e-20f;
+    return sink > 100 ? exp2_approx(64 - sink) * two_to_minus_64 : reciprocal(sum + exp2_approx(sink));
+}
+
 /* The larger; NaN when either is NaN (fmaxf would drop it). PTX ISA 9.7.3.12. */
 __device__ __forceinline__ float max_nan(float a, float b)
 {

@@ -139,7 +139,7 @@ __device__ __forceinline__ float finish_row_with(const work &w, int row, float s
         lse = -infinity();
     if (params.lse_flags & SMLA_PARAM_LSE_BASE_2)
         lse *= LOG2_E;
-    float scale = empty ? 0.0f : reciprocal(sum + exp2_approx(sink * LOG2_E - reference));
+    float scale = empty ? 0.0f : share_beside_sink(sum, sink * LOG2_E - reference);
     if (sink != sink) /* a NaN sink is a NaN in its head, empty row or not */
         scale = lse = max = sink;
     if (writes) {

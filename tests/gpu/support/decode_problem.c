@@ -377,13 +377,15 @@ static bool fill_query(struct decode_problem *problem, size_t *size, uint64_t *s
 
 static bool make_sinks(struct decode_problem *problem, uint64_t *state)
 {
-    static const float special[] = {INFINITY, -INFINITY, 1e4f, -1e4f, 3e38f, 0.0f};
+    /* 90 to 104: out is among subnormals, or nearly 0. */
+    static const float special[] = {INFINITY, -INFINITY, 1e4f, -1e4f, 3e38f, 0.0f, 90, 94, 98, 104};
+    const int specials = sizeof(special) / sizeof(special[0]);
     const struct decode_spec *spec = &problem->spec;
     if (spec->sink == DECODE_NO_SINK)
         return true;
     float *sink = malloc((size_t)spec->h_q * sizeof(float));
     for (int head = 0; sink && head < spec->h_q; head++) {
-        sink[head] = head % 3 == 1 && head / 3 < 6 ? special[head / 3] : random_normal(state) * 3;
+        sink[head] = head % 3 == 1 && head / 3 < specials ? special[head / 3] : random_normal(state) * 3;
         if (spec->magnitude > 100 && isfinite(sink[head])) /* what nearly ties with a logit would be past the bounds */
             sink[head] = head % 2 ? 1e30f : -1e30f;
     }
