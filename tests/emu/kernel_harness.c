@@ -8,6 +8,7 @@
 
 #include "bf16.h"
 #include "compare.h"
+#include "decode_params.h"
 #include "prefill_tensor_params.h"
 #include "tensor_map.h"
 
@@ -39,6 +40,14 @@ static bool fail_smla(char why[HARNESS_WHY])
     return false;
 }
 
+static const struct emu_kernel *find_entry(const struct harness *harness, const struct gen_variant *variant)
+{
+    for (size_t i = 0; i < (size_t)harness->module->kernel_count; i++)
+        if (strcmp(harness->module->kernels[i].name, variant->entry) == 0)
+            return &harness->module->kernels[i];
+    return NULL;
+}
+
 /* The entry point of the plan's first variant, or of the one for clusters. */
 static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
 {
@@ -48,13 +57,18 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
         return;
     const struct gen_variant *variant =
         &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : 0];
-    for (size_t i = 0; i < (size_t)harness->module->kernel_count; i++)
-        if (strcmp(harness->module->kernels[i].name, variant->entry) == 0)
-            harness->kernel = &harness->module->kernels[i];
+    harness->kernel = find_entry(harness, variant);
     harness->blocks_per_query = variant->blocks_per_query;
     harness->blocks_per_sm = variant->blocks_per_sm;
     harness->threads = variant->threads;
     harness->shared_bytes = variant->shared_bytes;
+    if (harness->op == SMLA_OP_DECODE) {
+        const struct gen_variant *combine = &bundle.plan.variants[bundle.plan.combine_variant];
+        harness->main = harness->kernel;
+        harness->combine = find_entry(harness, combine);
+        harness->combine_threads = combine->threads;
+        harness->decode = gen_decode_of(&bundle.spec, &bundle.plan);
+    }
     gen_bundle_free(&bundle);
 }
 
@@ -99,6 +113,18 @@ bool harness_open_split(struct harness *harness, int32_t cluster_blocks, int32_t
     const smla_kernel_desc desc = {
         .struct_size = sizeof(desc), .op = SMLA_OP_PREFILL, .h_q = h_q, .d_qk = d_qk, .target = "90"};
     return open_variant(harness, &desc, cluster_blocks, why);
+}
+
+bool harness_open_decode(struct harness *harness, bool batch_invariant, int32_t h_q, int32_t d_qk,
+                         char why[HARNESS_WHY])
+{
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                                   .op = SMLA_OP_DECODE,
+                                   .h_q = h_q,
+                                   .d_qk = d_qk,
+                                   .batch_invariant = batch_invariant,
+                                   .target = "90"};
+    return open_variant(harness, &desc, 1, why);
 }
 
 void harness_close(struct harness *harness)
@@ -253,21 +279,25 @@ static bool is_right(const struct harness *harness, const struct harness_call *c
                      const struct smla_prefill_params *params)
 {
     const int64_t rows = call->s_q * call->h_q;
-    double *out = widen_out(params->out, (size_t)(rows * D_V), harness->op == SMLA_OP_PREFILL);
+    const bool decode = harness->op == SMLA_OP_DECODE;
+    double *out = widen_out(params->out, (size_t)(rows * D_V), decode || harness->op == SMLA_OP_PREFILL);
     double *lse = widen_out(params->lse, (size_t)rows, false);
     double *max_logits = widen_out(params->max_logits, (size_t)rows, false);
     const bool right =
         out && lse && max_logits && compare_out(out, call->expected.out, call->expected.out_abs, rows, D_V).pass &&
-        compare_log(lse, call->expected.lse, call->expected.logit_abs, rows, COMPARE_PREFILL).pass &&
-        compare_log(max_logits, call->expected.max_logits, call->expected.logit_abs, rows, COMPARE_PREFILL).pass;
+        compare_log(lse, call->expected.lse, call->expected.logit_abs, rows, decode ? COMPARE_DECODE : COMPARE_PREFILL)
+            .pass &&
+        (decode ||
+         compare_log(max_logits, call->expected.max_logits, call->expected.logit_abs, rows, COMPARE_PREFILL).pass);
     free(out);
     free(lse);
     free(max_logits);
     return right;
 }
 
-/* Few multiprocessors, so that blocks of a persistent kernel do several queries. */
-enum { SM_COUNT = 2 };
+/* Few multiprocessors, so that blocks of a persistent kernel do several queries; of decode's three blocks the middle
+ * one can begin and end in shared items. */
+enum { SM_COUNT = 2, DECODE_SM_COUNT = 3 };
 
 static uint32_t grid_blocks(const struct harness *harness, int64_t s_q)
 {
@@ -301,10 +331,68 @@ static struct smla_prefill_tensor_params with_maps(const struct smla_prefill_par
     return with;
 }
 
+/* Each query a request. The workspace is memory that nobody has written. */
+static struct smla_decode_params with_sharing(struct emu_memory *memory, const struct smla_prefill_params *params,
+                                              const struct harness_call *call, const struct gen_decode_share *share)
+{
+    const uint64_t workspace = emu_memory_alloc(memory, (size_t)gen_decode_workspace(share) + 16, "workspace");
+    struct smla_decode_params with = {.prefill = *params,
+                                      .indices_stride_request = {call->topk},
+                                      .topk_length_stride_request = {1},
+                                      .query_stride_request = params->query_stride_token,
+                                      .out_stride_request = params->out_stride_token,
+                                      .lse_stride_request = params->lse_stride_token,
+                                      .lse_stride_head = 1,
+                                      .s_q = 1,
+                                      .tokens = (int)call->s_q,
+                                      .pieces = (int)share->pieces,
+                                      .piece_blocks = (int)share->piece_blocks,
+                                      .main_blocks = (int)share->main_blocks,
+                                      .whole_items = (int)share->whole_items};
+    with.prefill.max_logits = NULL; /* decode has none */
+    if (share->parts > 0) {
+        with.part_out = (float *)(uintptr_t)workspace;
+        with.part_lse = (float *)(uintptr_t)(workspace + (uint64_t)share->part_out_bytes);
+    }
+    if (share->shared_bytes > 0)
+        with.shared = (int *)(uintptr_t)(workspace + (uint64_t)(share->part_out_bytes + share->part_lse_bytes));
+    return with;
+}
+
+static enum emu_result run_decode(const struct harness *harness, const struct harness_call *call,
+                                  const struct emu_options *options, struct emu_report *report, bool *wrong)
+{
+    struct emu_memory *memory = emu_memory_create();
+    const struct smla_prefill_params prefill = make_params(memory, call, 2);
+    struct gen_decode_share share;
+    gen_decode_make(&harness->decode, call->s_q, (int64_t[2]){call->topk, 0}, DECODE_SM_COUNT, &share);
+    const struct smla_decode_params params = with_sharing(memory, &prefill, call, &share);
+    struct emu_launch launch = {.kernel = harness->main,
+                                .params = (const uint8_t *)&params,
+                                .grid = {(uint32_t)share.main_blocks, 1, 1},
+                                .block = {(uint32_t)harness->threads, 1, 1},
+                                .cluster = {1, 1, 1},
+                                .shared_bytes = (uint32_t)harness->shared_bytes,
+                                .sm_count = DECODE_SM_COUNT,
+                                .dependent = true};
+    enum emu_result result = emu_run(&launch, options, memory, report);
+    launch.kernel = harness->combine;
+    launch.grid[0] = (uint32_t)share.combine_blocks;
+    launch.block[0] = (uint32_t)harness->combine_threads;
+    launch.shared_bytes = 0;
+    if (result == EMU_OK && share.combine_blocks > 0)
+        result = emu_run(&launch, options, memory, report);
+    *wrong = !is_right(harness, call, &prefill);
+    emu_memory_destroy(memory);
+    return result;
+}
+
 enum emu_result harness_run(const struct harness *harness, const struct harness_call *call,
                             const struct emu_options *options, struct emu_report *report, bool *wrong)
 {
     const bool reference = harness->op == SMLA_OP_PREFILL_REFERENCE;
+    if (harness->op == SMLA_OP_DECODE)
+        return run_decode(harness, call, options, report, wrong);
     struct emu_memory *memory = emu_memory_create();
     const struct smla_prefill_params params = make_params(memory, call, reference ? 4 : 2);
     const struct smla_prefill_tensor_params tensor_params = with_maps(&params, call);

@@ -4,6 +4,7 @@
 #define EMU_TESTS_KERNEL_HARNESS_H
 
 #include "engine.h"
+#include "plan_decode.h"
 #include "reference.h"
 #include "smla/smla.h"
 
@@ -33,6 +34,10 @@ struct harness {
     int32_t shared_bytes;
     float sm_scale;         /* of calls; 0: 1 / sqrt(512) */
     int32_t cluster_blocks; /* a query's; 1: no cluster */
+    /* Of decode: `kernel` is the main one, or the one that combines; both are launched. */
+    const struct emu_kernel *main, *combine;
+    int32_t combine_threads;
+    struct gen_decode decode;
 };
 
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
@@ -41,6 +46,9 @@ bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t 
 /* The variant for few queries, in clusters of so many blocks. */
 bool harness_open_split(struct harness *harness, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
                         char why[HARNESS_WHY]);
+/* Decode's two kernels. A call's queries are then as many requests. */
+bool harness_open_decode(struct harness *harness, bool batch_invariant, int32_t h_q, int32_t d_qk,
+                         char why[HARNESS_WHY]);
 void harness_close(struct harness *harness);
 
 /* A call for that kernel's heads and width. */

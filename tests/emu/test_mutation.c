@@ -132,7 +132,8 @@ static void try_mutant(const struct harness *harness, const struct harness_call 
                            : "");
 }
 
-static void hunt_in(struct harness *harness, int64_t s_q, const int64_t *topk, int call_count, struct tally *tally)
+static void hunt_in(const struct harness *harness, int64_t s_q, const int64_t *topk, int call_count,
+                    struct tally *tally)
 {
     struct harness_call calls[MOST_CALLS];
     for (int i = 0; i < call_count; i++) {
@@ -146,7 +147,6 @@ static void hunt_in(struct harness *harness, int64_t s_q, const int64_t *topk, i
             try_mutant(harness, calls, call_count, &harness->kernel->instrs[i], tally);
     for (int i = 0; i < call_count; i++)
         harness_call_free(&calls[i]);
-    harness_close(harness);
 }
 
 /* A persistent kernel also with lists of two blocks of keys and of one. */
@@ -157,6 +157,7 @@ static void hunt(uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk, int64_t
     if (!harness_open(&harness, op, flags, h_q, d_qk, why))
         fail_msg("%s", why);
     hunt_in(&harness, s_q, (int64_t[]){topk, topk / 3, topk / 6}, harness.blocks_per_sm > 0 ? 3 : 1, tally);
+    harness_close(&harness);
 }
 
 /* Two blocks of threads a query, with so many keys that slots are filled again, and with few, down to none; last blocks
@@ -169,6 +170,22 @@ static void hunt_split(int32_t d_qk, struct tally *tally)
         fail_msg("%s", why);
     harness.sm_scale = 1;
     hunt_in(&harness, 1, (int64_t[]){512, 224, 192, 160, 16}, 5, tally);
+    harness_close(&harness);
+}
+
+/* Four requests on three multiprocessors: items that are shared, and the lists of the last call, which are too short to
+ * be. Both kernels. */
+static void hunt_decode(bool batch_invariant, int32_t h_q, int32_t d_qk, const int64_t *topk, int call_count,
+                        struct tally *tally)
+{
+    struct harness harness;
+    char why[HARNESS_WHY];
+    if (!harness_open_decode(&harness, batch_invariant, h_q, d_qk, why))
+        fail_msg("%s", why);
+    hunt_in(&harness, 4, topk, call_count, tally);
+    harness.kernel = harness.combine;
+    hunt_in(&harness, 4, topk, call_count, tally);
+    harness_close(&harness);
 }
 
 static void every_deletion_is_noticed(void **state)
@@ -183,6 +200,9 @@ static void every_deletion_is_noticed(void **state)
     hunt_split(512, &tally);
     hunt_split(576, &tally);
     hunt(SMLA_OP_PREFILL_REFERENCE, 0, 64, 512, 1, 3, &tally);
+    hunt_decode(false, 64, 512, (int64_t[]){700, 64}, 2, &tally);
+    hunt_decode(false, 8, 512, (int64_t[]){700, 64}, 2, &tally);
+    hunt_decode(true, 8, 512, (int64_t[]){1100, 64}, 2, &tally);
     print_message("%d mutants, %d noticed (%.0f %%), %d equivalent\n", tally.mutants, tally.noticed,
                   100.0 * tally.noticed / tally.mutants, tally.equivalent);
     assert_true(tally.mutants >= 20);
