@@ -5,7 +5,8 @@
 enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
     MOST_PIECES = 8,
-    COUNTED_BEYOND = 1024 /* a kernel's threads count on past the last token, each to the end of its run */
+    LEAST_ITEM_COST = 1, /* of an item that is cut into the smallest parts */
+    MOST_COST = 1 << 30  /* kernels count twice as far at most */
 };
 
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan)
@@ -14,6 +15,8 @@ struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_pl
                                .head_blocks = number(plan, "head_blocks"),
                                .combine_heads = number(plan, "combine_threads") / 32,
                                .d_v = spec->d_v,
+                               .item_cost = number(plan, "item_cost_blocks"),
+                               .cut_cost = number(plan, "cut_cost_blocks"),
                                .batch_invariant = spec->batch_invariant};
 }
 
@@ -40,6 +43,13 @@ static void set_pieces(const struct gen_decode *decode, struct gen_decode_share 
         share->pieces = divide_up(share->key_blocks, share->piece_blocks);
 }
 
+/* Whether a kernel may find that cutting pays (decode_schedule.cuh): never where an item has no more blocks of keys
+ * than cutting must gain, since a share is less than an item from what whole items take. */
+static bool may_cut(const struct gen_decode *decode, const struct gen_decode_share *share)
+{
+    return !decode->batch_invariant && share->key_blocks > decode->cut_cost;
+}
+
 /* A block of threads has at most a part that another one has begun, and one that another one goes on with; parts of a
  * batch-invariant kernel are its pieces. */
 static void set_parts(const struct gen_decode *decode, struct gen_decode_share *share)
@@ -49,13 +59,13 @@ static void set_parts(const struct gen_decode *decode, struct gen_decode_share *
     if (share->pieces > 1) {
         share->parts = share->units * share->pieces;
         share->combine_blocks = share->units * groups;
-    } else if (!decode->batch_invariant && share->key_blocks > 1 && share->main_blocks > 1) {
+    } else if (may_cut(decode, share) && share->main_blocks > 1) {
         share->parts = 2 * share->main_blocks;
         share->combine_blocks = share->main_blocks * groups;
     }
     share->part_out_bytes = share->parts * decode->block_heads * decode->d_v * (int64_t)sizeof(float);
     share->part_lse_bytes = divide_up(share->parts * decode->block_heads * (int64_t)sizeof(float), 16) * 16;
-    if (!decode->batch_invariant)
+    if (!decode->batch_invariant && share->parts > 0)
         share->shared_bytes = divide_up(share->main_blocks * 2 * (int64_t)sizeof(int32_t), 16) * 16;
 }
 
@@ -67,11 +77,12 @@ bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int6
     for (int c = 0; c < 2; c++)
         share.key_blocks += divide_up(topk[c], 64);
     set_pieces(decode, &share);
-    if (share.units * share.pieces > INT32_MAX - COUNTED_BEYOND)
+    if (share.units * (share.pieces * decode->item_cost + share.key_blocks) > MOST_COST)
         return false;
     /* No more blocks of threads than there is something to have for. */
-    const int64_t most = share.units * (decode->batch_invariant ? share.pieces : share.piece_blocks);
+    const int64_t most = share.units * (may_cut(decode, &share) ? share.key_blocks + LEAST_ITEM_COST : share.pieces);
     share.main_blocks = smaller(sm_count, most);
+    share.whole_items = share.main_blocks > 0 ? divide_up(share.units, share.main_blocks) : 0;
     set_parts(decode, &share);
     if (share.combine_blocks > INT32_MAX)
         return false;

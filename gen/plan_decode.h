@@ -5,7 +5,7 @@
 
 #include "plan.h"
 
-enum { GEN_DECODE_WALK_BYTES = 224 }; /* of shared memory, behind what prefill's roles have */
+enum { GEN_DECODE_WALK_BYTES = 176 }; /* of shared memory, behind what prefill's roles have */
 
 /* What of a decode kernel's plan the sharing depends on. */
 struct gen_decode {
@@ -13,6 +13,8 @@ struct gen_decode {
     int32_t head_blocks;
     int32_t combine_heads; /* rows of a block of threads that combines */
     int32_t d_v;
+    int32_t item_cost; /* blocks of keys that an item counts for beside its own */
+    int32_t cut_cost;  /* and that cutting it must gain */
     bool batch_invariant;
 };
 
@@ -22,6 +24,7 @@ struct gen_decode_share {
     int64_t pieces;     /* items of a unit */
     int64_t piece_blocks;
     int64_t main_blocks;    /* blocks of threads of the main kernel */
+    int64_t whole_items;    /* units that one of them has at most where none is cut */
     int64_t parts;          /* that there is place for */
     int64_t combine_blocks; /* 0: no item can be cut, nothing is combined */
     /* The workspace: from its beginning, each a multiple of 16 bytes. */
@@ -33,7 +36,7 @@ struct gen_decode_share {
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan);
 
 /* tokens: of all requests, below 2^31. topk: of the caches, 0 where there is no second. sm_count: multiprocessors to
- * take. Returns false where something does not fit 31 bits, which kernels count in. */
+ * take. Returns false where there is more than kernels count in 32 bits. */
 bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
                      struct gen_decode_share *out);
 

@@ -47,6 +47,17 @@ static void add_format(const struct gen_kv_format *format, const struct format_n
                "tail in a token");
 }
 
+void gen_plan_add_staging(const struct gen_spec *spec, int32_t room, struct gen_plan *plan)
+{
+    int32_t turns = 0;
+    while (gen_plan_dequantises(spec) && turns < GEN_MOST_STAGED_TURNS && (turns + 1) * GEN_STAGED_TURN_BYTES <= room)
+        turns++;
+    add_number(plan, "staged_turns", turns, "turns", GEN_BY_PLAN,
+               "of four in which a thread reads a key half: by way of shared memory, not registers and L1");
+    if (turns > 0)
+        add_region(plan, "staged", turns * GEN_STAGED_TURN_BYTES, "quantised keys on their way");
+}
+
 /* What the kernel's shape asks of a format, beyond what every format is. */
 static smla_status check_format(const struct gen_spec *spec, const struct gen_kv_format *format,
                                 struct gen_refusal *refusal)

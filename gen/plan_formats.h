@@ -9,6 +9,12 @@
 /* Whether keys pass through registers: all that are not bf16 in every cache. */
 bool gen_plan_dequantises(const struct gen_spec *spec);
 
+enum { GEN_MOST_STAGED_TURNS = 4, GEN_STAGED_TURN_BYTES = 8192 };
+
+/* Adds how many of the four pieces that a thread has of a key half pass through shared memory: as many as `room` bytes
+ * are for, of none where keys are not dequantised; and the region for them. */
+void gen_plan_add_staging(const struct gen_spec *spec, int32_t room, struct gen_plan *plan);
+
 /* Refuses what sm_90 kernels cannot read, beyond what every format must keep. */
 smla_status gen_plan_check_formats(const struct gen_spec *spec, struct gen_refusal *refusal);
 

@@ -8,7 +8,7 @@
 #include "plan_decode.h"
 #include "plan_formats.h"
 
-enum { COMBINE_THREADS = 256, RUN_ELEMS = 8, PARTS_IN_FLIGHT = 2 };
+enum { COMBINE_THREADS = 256, RUN_ELEMS = 8, PARTS_IN_FLIGHT = 4 };
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {
@@ -23,7 +23,7 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "run_elems", RUN_ELEMS, "elements", GEN_BY_PLAN,
                "a lane of it reads at once: two times 16 bytes of float32");
     add_number(plan, "parts_in_flight", PARTS_IN_FLIGHT, "parts", GEN_BY_PLAN,
-               "read before the first is added: 4 KiB a warp");
+               "read before the first is added: 8 KiB a warp");
 }
 
 static void add_variants(const struct gen_spec *spec, const char *entry, struct gen_plan *plan)

@@ -3,31 +3,36 @@
  *
  * One block computes one query token for up to 64 heads. Three warpgroups: one multiplies query by key and does the
  * softmax, two multiply P by V, each for half of the output columns, and gather the same half of every key
- * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here). Where few heads would leave
- * most of a tile of 64 empty, another kernel is planned (plan_sm90_prefill_turned.c), and another where queries can
- * share blocks (plan_sm90_prefill_persistent.c). */
+ * (facts/prefill-experiment.md, "Design that won"; the query stays in shared memory here, but for a few tiles where
+ * keys are dequantised and shared memory is wanted for them). Where few heads would leave most of a tile of 64 empty,
+ * another kernel is planned (plan_sm90_prefill_turned.c), and another where queries can share blocks
+ * (plan_sm90_prefill_persistent.c). */
 #include <stdio.h>
 
 #include "plan_add.h"
+#include "plan_decode.h"
 #include "plan_formats.h"
 #include "prefill_params.h"
 
+/* Tiles of 64 columns that leave room for four staged turns, and a register budget to match. */
+static int32_t query_register_tiles(const struct gen_spec *spec)
+{
+    return !gen_plan_dequantises(spec) ? 0 : spec->d_qk == 512 ? 2 : 4;
+}
+
 static void add_roles(const struct gen_spec *spec, struct gen_plan *plan)
 {
+    const int32_t tiles = query_register_tiles(spec);
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
-    /* One cache with a tail is where ptxas spills with 208 and not with 200. */
-    const bool one_tail = !spec->has_extra_kv && spec->kv.tail_elems > 0 && spec->d_qk == 512;
-    if (gen_plan_dequantises(spec) && spec->op == SMLA_OP_DECODE && !one_tail) {
-        add_number(plan, "softmax_registers", 88, "registers", GEN_BY_PLAN, "32 logits and addresses; gives 80 away");
-        add_number(plan, "output_registers", 208, "registers", GEN_BY_PLAN,
-                   "128 accumulators, 40 of keys on their way, a walk through items; 88 + 2 x 208 = 3 x 168; ptxas "
-                   "spills with 200");
-        return;
-    }
-    if (gen_plan_dequantises(spec)) {
-        add_number(plan, "softmax_registers", 104, "registers", GEN_BY_PLAN, "32 logits and addresses; gives 64 away");
-        add_number(plan, "output_registers", 200, "registers", GEN_BY_PLAN,
-                   "128 accumulators, 40 of keys on their way; 104 + 2 x 200 = 3 x 168");
+    add_number(plan, "query_register_tiles", tiles, "tiles", GEN_BY_PLAN,
+               tiles > 0 ? "of 64 columns of the query, 16 registers each: quantised keys are staged in their place"
+                         : "the query is in shared memory");
+    if (tiles > 0) {
+        add_number(plan, "softmax_registers", tiles == 2 ? 120 : 152, "registers", GEN_BY_PLAN,
+                   "32 logits, 16 for each tile of the query, addresses");
+        add_number(plan, "output_registers", tiles == 2 ? 192 : 176, "registers", GEN_BY_PLAN,
+                   tiles == 2 ? "128 accumulators, keys on their way; 120 + 2 x 192 = 3 x 168"
+                              : "128 accumulators, keys on their way; 152 + 2 x 176 = 3 x 168");
         return;
     }
     add_number(plan, "softmax_registers", 152, "registers", GEN_BY_PLAN, "32 logits and addresses; gives 16 away");
@@ -61,15 +66,19 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
 {
     int32_t heads = number(plan, "block_heads"), keys = number(plan, "block_keys");
-    add_region(plan, "query", heads * spec->d_qk * BF16_BYTES, "query, tiles of 64 columns; at the end out");
+    add_region(plan, "query", heads * (spec->d_qk - 64 * number(plan, "query_register_tiles")) * BF16_BYTES,
+               "query, tiles of 64 columns; at the end out");
     add_region(plan, "key", number(plan, "key_slots") * keys * spec->d_qk * BF16_BYTES,
                "key slots, tiles of 64 columns");
     add_region(plan, "probability", number(plan, "probability_slots") * heads * keys * BF16_BYTES, "P as bf16");
     add_region(plan, "row_scale", number(plan, "probability_slots") * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "out_scale", heads * 4, "factor for out at the end");
+    const int32_t barriers_bytes =
+        (number(plan, "key_slots") * number(plan, "output_warpgroups") + 2 * number(plan, "probability_slots") + 1) * 8;
+    const int32_t walk_bytes = spec->op == SMLA_OP_DECODE ? GEN_DECODE_WALK_BYTES : 0;
+    gen_plan_add_staging(spec, spec->target->shared_bytes - regions_end(plan) - barriers_bytes - walk_bytes, plan);
     add_region(
-        plan, "barriers",
-        (number(plan, "key_slots") * number(plan, "output_warpgroups") + 2 * number(plan, "probability_slots") + 1) * 8,
+        plan, "barriers", barriers_bytes,
         "mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready");
 }
 
@@ -80,6 +89,10 @@ void gen_plan_add_sm90_attention(const struct gen_spec *spec, struct gen_plan *p
     plan->stride_alignment_elems = 16 / BF16_BYTES;
     add_numbers(spec, plan);
     add_regions(spec, plan);
+    if (number(plan, "query_register_tiles") > 0)
+        plan->wgmmas[plan->wgmma_count++] = (struct gen_wgmma){.n = number(plan, "block_keys"),
+                                                               .a_in_registers = 1,
+                                                               .used_for = "logits = query . key^T, its first tiles"};
     plan->wgmmas[plan->wgmma_count++] =
         (struct gen_wgmma){.n = number(plan, "block_keys"), .b_is_mn_major = 0, .used_for = "logits = query . key^T"};
     plan->wgmmas[plan->wgmma_count++] =

@@ -21,7 +21,7 @@ enum {
     /* With keys on their way there are fewer registers; two formats in turn need a few more. */
     MOST_HEADS_OF_ONE = 48,
     MOST_HEADS_OF_TWO = 40,
-    MOST_DECODE_HEADS = 72, /* with what a walk through items keeps, ptxas spills accumulators of 80 */
+    MOST_DECODE_HEADS = 56, /* with what a walk through items keeps, ptxas spills accumulators of 72 */
     MOST_HEADS = 80         /* 88 would leave too few registers beside 176 accumulators, and shared memory */
 };
 
@@ -54,6 +54,10 @@ static void add_regions(const struct gen_spec *spec, struct slots slots, struct 
     add_region(plan, "warp_max", SOFTMAX_WARPS * heads_bytes, "each softmax warp's largest logit so far");
     add_region(plan, "warp_sum", SOFTMAX_WARPS * heads_bytes, "each softmax warp's sum at the end");
     add_region(plan, "rescales", slots.probability * MBARRIER_BYTES, "whether row_scale counts");
+    const int32_t walk_bytes = spec->op == SMLA_OP_DECODE ? GEN_DECODE_WALK_BYTES : 0;
+    gen_plan_add_staging(
+        spec, spec->target->shared_bytes - regions_end(plan) - barrier_count(slots) * MBARRIER_BYTES - walk_bytes,
+        plan);
     add_region(
         plan, "barriers", barrier_count(slots) * MBARRIER_BYTES,
         "mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready");
@@ -69,7 +73,8 @@ static bool fits(const struct gen_spec *spec, struct slots slots)
 /* As many slots of keys as fit, since keys are gathered into them; then as many of P. */
 static struct slots choose_slots(const struct gen_spec *spec)
 {
-    for (struct slots slots = {MOST_KEY_SLOTS, 1}; slots.key >= 2; slots.key--) {
+    const int32_t most = gen_plan_dequantises(spec) ? MOST_KEY_SLOTS - 1 : MOST_KEY_SLOTS;
+    for (struct slots slots = {most, 1}; slots.key >= 2; slots.key--) {
         if (!fits(spec, slots))
             continue;
         while (slots.probability < slots.key && fits(spec, (struct slots){slots.key, slots.probability + 1}))

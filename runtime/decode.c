@@ -159,11 +159,11 @@ static smla_status make_share(const smla_kernel *kernel, int64_t b, int64_t s_q,
     const int32_t sms = sm_limit > 0 && sm_limit < kernel->sm_count ? sm_limit : kernel->sm_count;
 
     if (b * s_q > INT32_MAX || !gen_decode_make(&kernel->decode, b * s_q, topk, sms, share))
-        return rt_fail(
-            SMLA_ERROR_INVALID_ARGUMENT,
-            "b %lld, s_q %lld, topk %lld, extra_topk %lld: more than 2^31 - 1 shares of a token's keys, which "
-            "is what one call counts",
-            (long long)b, (long long)s_q, (long long)topk[0], (long long)topk[1]);
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "b %lld, s_q %lld, topk %lld, extra_topk %lld: more than 2^30 blocks of 64 keys, counting some "
+                       "more for each "
+                       "token, which is what one call counts",
+                       (long long)b, (long long)s_q, (long long)topk[0], (long long)topk[1]);
     return SMLA_OK;
 }
 
@@ -226,14 +226,18 @@ static void fill_params(const smla_kernel *kernel, const struct call *call, stru
     params->out_stride_request = tensors[OUT].outer_stride;
     params->lse_stride_request = tensors[LSE].outer_stride;
     params->lse_stride_head = tensors[LSE].column_stride;
-    params->part_out = (float *)workspace;
-    params->part_lse = (float *)(workspace + call->share.part_out_bytes);
-    params->shared = (int *)(workspace + call->share.part_out_bytes + call->share.part_lse_bytes);
+    if (call->share.parts > 0) {
+        params->part_out = (float *)workspace;
+        params->part_lse = (float *)(workspace + call->share.part_out_bytes);
+    }
+    if (call->share.shared_bytes > 0)
+        params->shared = (int *)(workspace + call->share.part_out_bytes + call->share.part_lse_bytes);
     params->s_q = (int)call->args.s_q;
     params->tokens = (int)(call->args.b * call->args.s_q);
     params->pieces = (int)call->share.pieces;
     params->piece_blocks = (int)call->share.piece_blocks;
     params->main_blocks = (int)call->share.main_blocks;
+    params->whole_items = (int)call->share.whole_items;
 }
 
 /* ---- The call ---- */

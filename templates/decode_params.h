@@ -16,13 +16,14 @@ struct smla_decode_params {
     long long lse_stride_head;
     float *part_out;  /* [parts, block_heads, d_v], each divided by its own sum */
     float *part_lse;  /* [parts, block_heads], in base 2, -inf where there is no valid key */
-    int *shared;      /* [blocks of threads, 2]: the item whose keys begin there and are shared, and its parts or 0 */
+    int *shared;      /* [blocks of threads, 2]: the item whose keys begin there and are shared, and its parts or 0;
+                       * NULL: nothing is shared */
     int s_q;          /* tokens of a request */
     int tokens;       /* of all requests */
     int pieces;       /* items of a token and its block of heads: 1, or as many as topk has of piece_blocks */
     int piece_blocks; /* blocks of keys an item has at most */
     int main_blocks;  /* blocks of threads of the main kernel */
-    int reserved;
+    int whole_items;  /* units that one of them has at most where none is cut */
 };
 
 #endif

@@ -15,7 +15,6 @@ struct token_place {
     i32 position; /* in the request */
     i32 item;     /* what is worked on, of all items; see decode_schedule.cuh */
     i32 skipped;  /* blocks of the token's keys in front of the work's */
-    i32 part;     /* where the result goes; -1: it is the token's, and goes to out */
     u32 works;    /* that this block of threads has done before */
     u32 blocks;   /* of keys, in those */
 };
@@ -76,20 +75,35 @@ __device__ __forceinline__ u32 works_before(const token_place &at)
     return at.works;
 }
 
-__device__ __forceinline__ bool is_part(const token_place &at)
+/* Where the result of a work goes; -1: it has all keys of its unit, and goes to out. Worked out where it is asked for:
+ * it would be a register through all of a work's keys. */
+template <class work> __device__ __forceinline__ i32 part_of(const work &w)
 {
-    return at.part >= 0;
+    i32 unit_blocks = 0;
+#pragma unroll
+    for (int c = 0; c < SMLA_CACHES; c++)
+        unit_blocks += w.length[c] / SMLA_BLOCK_KEYS + (w.length[c] % SMLA_BLOCK_KEYS != 0);
+    if (SMLA_BATCH_INVARIANT)
+        return unit_blocks > w.call.piece_blocks ? w.item : -1;
+    if (w.skipped == 0)
+        return w.block_count == unit_blocks ? -1 : blockIdx.x;
+    return w.call.main_blocks + blockIdx.x;
+}
+
+template <class work> __device__ __forceinline__ bool is_part(const work &w)
+{
+    return part_of(w) >= 0;
 }
 
 /* Of a part, a row for each of the block's heads. */
-__device__ __forceinline__ float *part_out(const call_params &params, const token_place &at)
+template <class work> __device__ __forceinline__ float *part_out(const call_params &params, const work &w)
 {
-    return params.part_out + (i64)at.part * SMLA_BLOCK_HEADS * SMLA_D_V;
+    return params.part_out + (i64)part_of(w) * SMLA_BLOCK_HEADS * SMLA_D_V;
 }
 
-__device__ __forceinline__ float *part_lse(const call_params &params, const token_place &at)
+template <class work> __device__ __forceinline__ float *part_lse(const call_params &params, const work &w)
 {
-    return params.part_lse + (i64)at.part * SMLA_BLOCK_HEADS;
+    return params.part_lse + (i64)part_of(w) * SMLA_BLOCK_HEADS;
 }
 
 #endif

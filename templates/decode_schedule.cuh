@@ -28,37 +28,42 @@ struct item_place {
     i32 block;
 };
 
+struct warp_sums {
+    i32 blocks, pieces, largest;
+};
+
 struct schedule_memory {
-    i64 warp_cost[SCHEDULE_WARPS];
-    i64 warp_largest[SCHEDULE_WARPS];
-    item_place begin, end; /* of this block's range */
-    i32 last_block;        /* where `end` is within an item: the block of threads that has the item's last keys */
-    i32 reserved;
+    warp_sums warp[SCHEDULE_WARPS];
+    item_place place[2]; /* begin and end of this block's range */
+    i32 cut_item_end[2]; /* where, by cost, an item ends that is cut there; 0: none is */
 };
 
 /* What a token's items cost: the same for each of its blocks of heads. */
 struct token_cost {
     i32 blocks; /* of keys */
     i32 pieces; /* that are not nothing */
-    i64 unit;
+
+    __device__ __forceinline__ i32 unit(i32 item_cost) const
+    {
+        return pieces * item_cost + blocks;
+    }
 };
 
 __device__ __forceinline__ token_place place_of_token(const smla_decode_params &params, i32 token)
 {
     const i32 request = token / params.s_q;
-    return {request, token - request * params.s_q, 0, 0, -1, 0, 0};
+    return {request, token - request * params.s_q, 0, 0, 0, 0};
 }
 
 __device__ __forceinline__ token_cost cost_of_token(const smla_decode_params &params, i32 token)
 {
     const token_place at = place_of_token(params, token);
-    token_cost cost = {0, 1, 0};
+    token_cost cost = {0, 1};
 #pragma unroll
     for (int c = 0; c < CACHES; c++)
         cost.blocks += blocks_of(length_of(params, at, c));
     if (!MAY_CUT)
         cost.pieces = max(1, (cost.blocks + params.piece_blocks - 1) / params.piece_blocks);
-    cost.unit = (i64)cost.pieces * ITEM_COST + cost.blocks;
     return cost;
 }
 
@@ -70,11 +75,12 @@ __device__ __forceinline__ i32 blocks_of_piece(const smla_decode_params &params,
 
 /* ---- Sums over all tokens ---- */
 
+/* Of a thread's run of tokens, of one block of heads. */
 struct cost_sums {
-    i64 before; /* cost of the tokens of earlier threads */
-    i64 mine;   /* of this thread's */
-    i64 all;
-    i64 largest; /* of an item */
+    token_cost before; /* of earlier threads' tokens, together */
+    token_cost mine;
+    token_cost all; /* what it costs is 2^30 at most: gen/plan_decode.c */
+    i32 largest;    /* blocks of an item */
 };
 
 /* A thread has a run of tokens. */
@@ -83,110 +89,161 @@ __device__ __forceinline__ i32 tokens_of_thread(const smla_decode_params &params
     return (params.tokens + SMLA_THREADS - 1) / SMLA_THREADS;
 }
 
+/* Without lengths every token costs the same, and a thread's run is all of them. */
+__device__ __forceinline__ bool is_uniform(const smla_decode_params &params)
+{
+    return !params.prefill.cache[0].topk_length && !params.prefill.cache[CACHES - 1].topk_length;
+}
+
+__device__ __forceinline__ cost_sums sum_equal_costs(const smla_decode_params &params)
+{
+    const token_cost cost = cost_of_token(params, 0);
+    const token_cost all = {cost.blocks * params.tokens, cost.pieces * params.tokens};
+    return {{0, 0}, all, all, blocks_of_piece(params, cost.blocks, 0)};
+}
+
+__device__ __forceinline__ i32 sum_up_to(i32 value)
+{
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const i32 other = __shfl_up_sync(0xffffffff, value, step);
+        value += threadIdx.x % 32 >= step ? other : 0;
+    }
+    return value;
+}
+
 __device__ __forceinline__ cost_sums sum_costs(const smla_decode_params &params, schedule_memory &memory)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const i32 run = tokens_of_thread(params);
+    const i32 run = tokens_of_thread(params), first = threadIdx.x * run;
     cost_sums sums = {};
-    for (i32 token = threadIdx.x * run; token < min(params.tokens, (i32)(threadIdx.x + 1) * run); token++) {
+#pragma unroll 1
+    for (i32 token = first; token < min(params.tokens, first + run); token++) {
         const token_cost cost = cost_of_token(params, token);
-        sums.mine += cost.unit * SMLA_HEAD_BLOCKS;
-        sums.largest = max(sums.largest, (i64)ITEM_COST + blocks_of_piece(params, cost.blocks, 0));
+        sums.mine.blocks += cost.blocks;
+        sums.mine.pieces += cost.pieces;
+        sums.largest = max(sums.largest, blocks_of_piece(params, cost.blocks, 0));
     }
-    i64 up_to = sums.mine;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const i64 other = __shfl_up_sync(0xffffffff, up_to, step);
-        up_to += lane >= step ? other : 0;
-        sums.largest = max(sums.largest, __shfl_xor_sync(0xffffffff, sums.largest, step));
-    }
-    if (lane == 31) {
-        memory.warp_cost[warp] = up_to;
-        memory.warp_largest[warp] = sums.largest;
-    }
+    const i32 blocks = sum_up_to(sums.mine.blocks);
+    const i32 pieces = MAY_CUT ? 0 : sum_up_to(sums.mine.pieces);
+    sums.largest = __reduce_max_sync(0xffffffff, sums.largest);
+    if (lane == 31)
+        memory.warp[warp] = {blocks, pieces, sums.largest};
     __syncthreads();
-    sums.before = up_to - sums.mine;
+    sums.before = {blocks - sums.mine.blocks, pieces - sums.mine.pieces};
 #pragma unroll
     for (int other = 0; other < SCHEDULE_WARPS; other++) {
-        sums.before += other < warp ? memory.warp_cost[other] : 0;
-        sums.all += memory.warp_cost[other];
-        sums.largest = max(sums.largest, memory.warp_largest[other]);
+        const warp_sums of = memory.warp[other];
+        sums.before.blocks += other < warp ? of.blocks : 0;
+        sums.before.pieces += other < warp ? of.pieces : 0;
+        sums.all.blocks += of.blocks;
+        sums.all.pieces += of.pieces;
+        sums.largest = max(sums.largest, of.largest);
+    }
+    if (MAY_CUT) {
+        sums.before.pieces = min(first, params.tokens);
+        sums.all.pieces = params.tokens;
     }
     return sums;
 }
 
 /* ---- Ranges ---- */
 
-__device__ __forceinline__ i64 divide_up(i64 a, i64 b)
+__device__ __forceinline__ i32 divide_up(i32 a, i32 b)
 {
-    return (a + b - 1) / b;
+    return (i32)((u32)(a + b - 1) / (u32)b);
 }
 
+/* How the row of items is divided. */
+struct division {
+    i32 item_cost;
+    i32 share; /* by cost, of a block of threads */
+    bool cuts;
+};
+
 /* Whether items are to be cut: whole ones take the time of the largest, or of as many average ones as a block of
- * threads gets; cut ones an equal share, and what cutting costs. */
-__device__ __forceinline__ bool should_cut(const smla_decode_params &params, const cost_sums &sums)
+ * threads gets; cut ones an equal share, and what cutting costs. Where a share is a block or two of keys, what an item
+ * costs beside them is the same for every part: then it counts 1, so that an item of nothing is in some share. */
+__device__ __forceinline__ division divide(const smla_decode_params &params, const cost_sums &sums)
 {
-    const i64 items = (i64)params.tokens * SMLA_HEAD_BLOCKS;
-    const i64 whole = max(sums.largest, divide_up(items, params.main_blocks) * divide_up(sums.all, items));
-    return MAY_CUT && whole > divide_up(sums.all, params.main_blocks) + ITEM_COST + CUT_COST;
+    const i32 all = sums.all.unit(ITEM_COST) * SMLA_HEAD_BLOCKS, items = params.tokens * SMLA_HEAD_BLOCKS;
+    const i32 share = divide_up(all, params.main_blocks), cut = share + ITEM_COST + CUT_COST;
+    const bool cuts = MAY_CUT && (ITEM_COST + sums.largest > cut || (i64)params.whole_items * all > (i64)cut * items);
+    if (!cuts)
+        return {ITEM_COST, share, false};
+    const i32 least = divide_up(sums.all.unit(1) * SMLA_HEAD_BLOCKS, params.main_blocks);
+    if (least <= 2)
+        return {1, least, true};
+    return {ITEM_COST, share, true};
 }
 
 /* The place so far into a token's items. */
-__device__ __forceinline__ item_place place_in_token(const smla_decode_params &params, i32 token,
-                                                     const token_cost &cost, i64 offset, bool cuts)
+__device__ __forceinline__ item_place place_in_token(const smla_decode_params &params, const division &by, i32 token,
+                                                     const token_cost &cost, i32 offset)
 {
-    const i32 head_block = (i32)(offset / cost.unit);
-    const i32 into_unit = (i32)(offset - head_block * cost.unit);
+    static_assert(SMLA_HEAD_BLOCKS <= 2, "");
+    const i32 head_block = offset >= cost.unit(by.item_cost);
+    const i32 into_unit = offset - head_block * cost.unit(by.item_cost);
     const i32 piece = MAY_CUT ? 0 : min(into_unit / (ITEM_COST + params.piece_blocks), cost.pieces - 1);
     const i32 into_item = into_unit - (MAY_CUT ? 0 : piece * (ITEM_COST + params.piece_blocks));
     const i32 item = (token * SMLA_HEAD_BLOCKS + head_block) * params.pieces + piece;
-    if (cuts)
-        return {item, max(0, into_item - ITEM_COST)};
+    if (by.cuts)
+        return {item, max(0, into_item - by.item_cost)};
     const i32 item_cost = ITEM_COST + blocks_of_piece(params, cost.blocks, piece);
     return {2 * into_item > item_cost ? item + 1 : item, 0}; /* the nearer end */
 }
 
-/* Finds where in the row of items a cost is reached, in the thread that has the token; past the last it is the end. */
-__device__ __forceinline__ void find_place(const smla_decode_params &params, schedule_memory &memory,
-                                           const cost_sums &sums, i64 target, i64 share, bool cuts, item_place &place)
+/* Finds where in the row of items a cost is reached, in the thread that has the token; past the last it is the end.
+ * item_end: where the item that is cut there ends, or 0. */
+__device__ __forceinline__ void find_place(const smla_decode_params &params, const cost_sums &sums, const division &by,
+                                           i32 first_token, i32 target, item_place &place, i32 &item_end)
 {
-    if (target >= sums.all) {
-        if (threadIdx.x == 0)
+    if (target >= sums.all.unit(by.item_cost) * SMLA_HEAD_BLOCKS) {
+        if (threadIdx.x == 0) {
             place = {params.tokens * SMLA_HEAD_BLOCKS * params.pieces, 0};
-        return;
-    }
-    if (target < sums.before || target >= sums.before + sums.mine)
-        return;
-    i64 offset = target - sums.before;
-    for (i32 token = threadIdx.x * tokens_of_thread(params);; token++) {
-        const token_cost cost = cost_of_token(params, token);
-        if (offset < cost.unit * SMLA_HEAD_BLOCKS) {
-            const item_place found = place_in_token(params, token, cost, offset, cuts);
-            const i64 item_end = target - offset % cost.unit + cost.unit;
-            if (found.block > 0)
-                memory.last_block = (i32)(divide_up(item_end, share) - 1);
-            place = found;
-            return;
+            item_end = 0;
         }
-        offset -= cost.unit * SMLA_HEAD_BLOCKS;
+        return;
     }
+    i32 offset = target - sums.before.unit(by.item_cost) * SMLA_HEAD_BLOCKS;
+    if (offset < 0 || offset >= sums.mine.unit(by.item_cost) * SMLA_HEAD_BLOCKS)
+        return;
+    i32 token = first_token;
+    token_cost cost = cost_of_token(params, token);
+    if (is_uniform(params)) {
+        const i32 before = (i32)((u32)offset / (u32)(cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS));
+        token += before;
+        offset -= before * cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS;
+    }
+#pragma unroll 1
+    while (offset >= cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS) {
+        offset -= cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS;
+        cost = cost_of_token(params, ++token);
+    }
+    const i32 unit = cost.unit(by.item_cost);
+    place = place_in_token(params, by, token, cost, offset);
+    item_end = place.block > 0 ? target - offset + (offset < unit ? unit : 2 * unit) : 0;
 }
 
 /* Every thread of the block. The range is in memory afterwards. */
 __device__ __forceinline__ void make_schedule(const smla_decode_params &params, schedule_memory &memory)
 {
-    const cost_sums sums = sum_costs(params, memory);
-    const bool cuts = should_cut(params, sums);
-    const i64 share = divide_up(sums.all, params.main_blocks), block = blockIdx.x;
-
-    find_place(params, memory, sums, block * share, share, cuts, memory.begin);
-    __syncthreads(); /* last_block is the end's */
-    find_place(params, memory, sums, (block + 1) * share, share, cuts, memory.end);
+    const bool uniform = is_uniform(params);
+    const cost_sums sums = uniform ? sum_equal_costs(params) : sum_costs(params, memory);
+    const division by = divide(params, sums);
+    const i32 block = blockIdx.x, first_token = uniform ? 0 : threadIdx.x * tokens_of_thread(params);
+    if (!uniform || threadIdx.x == 0)
+#pragma unroll 1
+        for (int end = 0; end < 2; end++)
+            find_place(params, sums, by, first_token, (block + end) * by.share, memory.place[end],
+                       memory.cut_item_end[end]);
     __syncthreads();
-    if (threadIdx.x == 0 && MAY_CUT) {
-        const bool has_first_keys = memory.begin.item < memory.end.item || memory.begin.block == 0;
-        params.shared[2 * block] = memory.end.item;
-        params.shared[2 * block + 1] = memory.end.block > 0 && has_first_keys ? memory.last_block - (i32)block + 1 : 0;
+    if (MAY_CUT && params.shared && threadIdx.x == 0) {
+        const item_place begin = memory.place[0], end = memory.place[1];
+        const bool has_first_keys = begin.item < end.item || begin.block == 0;
+        params.shared[2 * block] = end.item;
+        params.shared[2 * block + 1] =
+            end.block > 0 && has_first_keys ? divide_up(memory.cut_item_end[1], by.share) - block : 0;
     }
 }
 

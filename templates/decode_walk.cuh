@@ -34,18 +34,8 @@ __device__ __forceinline__ void init_walk()
 
 __device__ __forceinline__ bool is_in_range(i32 item)
 {
-    const item_place end = walk().schedule.end;
+    const item_place end = walk().schedule.place[1];
     return item < end.item || (item == end.item && end.block > 0);
-}
-
-/* Where an item's result goes, of which the work has keys from one block to another. */
-__device__ __forceinline__ i32 part_of(const smla_decode_params &params, i32 item, i32 unit_blocks, i32 from, i32 to)
-{
-    if (!MAY_CUT)
-        return unit_blocks > params.piece_blocks ? item : -1;
-    if (from == 0 && to == unit_blocks)
-        return -1;
-    return from == 0 ? blockIdx.x : params.main_blocks + blockIdx.x;
 }
 
 /* Makes the work that of an item's keys from a block on, or of the next item that is not nothing. False: there is none
@@ -61,7 +51,7 @@ __device__ __forceinline__ bool set_work(work &w, i32 item, i32 from)
         const i32 unit_blocks = w.block_count, blocks = blocks_of_piece(w.call, unit_blocks, piece);
         if (blocks == 0 && piece > 0)
             continue;
-        const item_place end = walk().schedule.end;
+        const item_place end = walk().schedule.place[1];
         const i32 to = item == end.item ? end.block : blocks;
         if (SMLA_HEAD_BLOCKS > 1) {
             w.first_head = unit % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS;
@@ -69,7 +59,6 @@ __device__ __forceinline__ bool set_work(work &w, i32 item, i32 from)
         }
         w.item = item;
         w.skipped = (MAY_CUT ? 0 : piece * w.call.piece_blocks) + from;
-        w.part = part_of(w.call, item, unit_blocks, from, to);
         w.block_count = to - from;
         w.first_blocks -= w.skipped;
         return true;
@@ -80,14 +69,14 @@ __device__ __forceinline__ bool set_work(work &w, i32 item, i32 from)
 /* A work of nothing, to set. */
 __device__ __forceinline__ work no_work(const smla_decode_params &params)
 {
-    return {{0, 0, 0, 0, -1, 0, 0}, params, params.prefill, 0, min(SMLA_BLOCK_HEADS, SMLA_H_Q), {}, 0, 0};
+    return {{0, 0, 0, 0, 0, 0}, params, params.prefill, 0, min(SMLA_BLOCK_HEADS, SMLA_H_Q), {}, 0, 0};
 }
 
 /* ---- What the roles ask for ---- */
 
 __device__ __forceinline__ bool first_work(work &w)
 {
-    const item_place begin = walk().schedule.begin;
+    const item_place begin = walk().schedule.place[0];
     return set_work(w, begin.item, begin.block);
 }
 

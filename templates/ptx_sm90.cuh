@@ -112,7 +112,7 @@ __device__ __forceinline__ uint4 load_global_16_if(bool there, u64 address)
                  ".reg .pred there;\n"
                  "setp.ne.s32 there, %4, 0;\n"
                  "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-                 "@there ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%5];\n"
+                 "@there ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%5];\n"
                  "}\n"
                  : "=&r"(bytes.x), "=&r"(bytes.y), "=&r"(bytes.z), "=&r"(bytes.w)
                  : "r"((int)there), "l"(address));
@@ -186,6 +186,14 @@ __device__ __forceinline__ u32 cvt_f16x2_e4m3x2(u16 values)
     u32 converted;
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(converted) : "h"(values));
     return converted;
+}
+
+/* 9.7.9.7 prmt, with all four bits of each selector (__byte_perm has three). */
+__device__ __forceinline__ u32 prmt(u32 low, u32 high, u32 selectors)
+{
+    u32 bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(selectors));
+    return bytes;
 }
 
 /* 9.7.4.3 mul: two bf16, rounded to nearest even, subnormals kept. */

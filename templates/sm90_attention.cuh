@@ -8,12 +8,12 @@
  * A block of threads computes one query token, up to 64 heads (the rows of heads that there are not are zeros, which
  * nobody reads from or writes to memory), or several of them one after the other (next_work):
  *
- *   query   [64 heads, d_qk]      read once into shared memory
- *   key     [64 keys, d_qk]       gathered by index into one of two slots, zeros where the entry is invalid;
- *                                 the same bytes are K (along d) and V (along keys). Keys that are not bf16 are
- *                                 dequantised on the way
- *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
- *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
+ *   query   [64 heads, d_qk]      read once into shared memory; a few tiles go on into the softmax warpgroup's
+ * registers where shared memory is wanted for keys on their way key     [64 keys, d_qk]       gathered by index into
+ * one of two slots, zeros where the entry is invalid; the same bytes are K (along d) and V (along keys). Keys that are
+ * not bf16 are dequantised on the way P       [64 heads, 64 keys]   bf16, through shared memory from the softmax
+ * warpgroup to the output warpgroups out     [64 heads, d_v]       fp32 accumulators, half of the columns in each
+ * output warpgroup
  */
 #ifndef SMLA_SM90_ATTENTION_CUH
 #define SMLA_SM90_ATTENTION_CUH
@@ -31,6 +31,10 @@
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
+static constexpr int REGISTER_TILES = SMLA_QUERY_REGISTER_TILES; /* of the query, its first; the rest is in memory */
+static constexpr int REST_QUERY_TILES = KEY_TILES - REGISTER_TILES;
+static constexpr int TILE_STEPS = TILE_COLUMNS / WGMMA_K;
+static constexpr int REGISTER_STEPS = REGISTER_TILES * TILE_STEPS;
 
 static_assert(HEADS == 64, "tiles have 64 rows");
 static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
@@ -40,11 +44,14 @@ static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
 
 struct block_memory {
-    u8 query[KEY_TILES][TILE_BYTES]; /* when the last logits are done: out, bf16 */
+    u8 query[REST_QUERY_TILES][TILE_BYTES]; /* when the last logits are done: out, bf16 */
     u8 key[KEY_SLOTS][KEY_TILES][TILE_BYTES];
     u8 probability[P_SLOTS][TILE_BYTES];
     float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the block's P . V */
     float out_scale[HEADS];          /* and by it at the end */
+#if SMLA_STAGED_TURNS
+    u8 staged[OUTPUT_WARPGROUPS][STAGED_BYTES]; /* quantised keys on their way */
+#endif
     u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS]; /* not used when P has as many slots as the key */
@@ -57,7 +64,9 @@ static_assert(SMLA_KEY_OFFSET == SMLA_QUERY_OFFSET + sizeof(block_memory::query)
 static_assert(SMLA_PROBABILITY_OFFSET == SMLA_KEY_OFFSET + sizeof(block_memory::key), "");
 static_assert(SMLA_ROW_SCALE_OFFSET == SMLA_PROBABILITY_OFFSET + sizeof(block_memory::probability), "");
 static_assert(SMLA_OUT_SCALE_OFFSET == SMLA_ROW_SCALE_OFFSET + sizeof(block_memory::row_scale), "");
-static_assert(SMLA_BARRIERS_OFFSET == SMLA_OUT_SCALE_OFFSET + sizeof(block_memory::out_scale), "");
+static_assert(SMLA_BARRIERS_OFFSET ==
+                  SMLA_OUT_SCALE_OFFSET + sizeof(block_memory::out_scale) + OUTPUT_WARPGROUPS * STAGED_BYTES,
+              "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
@@ -80,7 +89,7 @@ static constexpr bool KEY_FULL_FREES_P = P_SLOTS == KEY_SLOTS;
 
 enum named_barrier {
     SETUP = 0,       /* all threads */
-    QUERY_READY = 1, /* softmax warpgroup: every thread's part of the query is written */
+    QUERY_READY = 1, /* softmax warpgroup: the tiles that go into registers are read; the others are written */
     HALF_READ = 2,   /* + half, output warpgroup: all warps have read their key half; at the end: out is staged */
 };
 
@@ -116,33 +125,45 @@ __device__ __forceinline__ void multiply_values(block_memory &memory, int half, 
     wgmma_wait_group<0>();
 }
 
+/* Tiles of a half of out that there is room for at once. */
+static constexpr int STAGED_OUT_TILES = REST_QUERY_TILES / OUTPUT_WARPGROUPS >= HALF_TILES ? HALF_TILES : 2;
+static_assert(STAGED_OUT_TILES * OUTPUT_WARPGROUPS <= REST_QUERY_TILES && HALF_TILES % STAGED_OUT_TILES == 0, "");
+
 /* Multiplies by out_scale, rounds to bf16 and stores this half of out by way of the query's shared memory. */
 __device__ __forceinline__ void store_out(const work &w, block_memory &memory, int half,
                                           float (&out)[OUTPUT_COLUMNS / 2])
 {
+    constexpr int COLUMNS = STAGED_OUT_TILES * TILE_COLUMNS, ROW_LANES = COLUMNS / CHUNK_ELEMS;
     lane_rows rows = my_rows();
     float low = memory.out_scale[rows.low], high = memory.out_scale[rows.low + 8];
-    u8 *staged = memory.query[half * HALF_TILES];
-
-    /* Stage: matrix m of a store is rows 8 (m % 2), chunk m / 2 of 16 columns. */
+    u8 *staged = memory.query[half * STAGED_OUT_TILES];
     int row = 16 * rows.warp + rows.lane % 16;
-#pragma unroll
-    for (int column = 0; column < OUTPUT_COLUMNS; column += 16) {
-        float *d = out + column / 2;
-        int chunk = column % TILE_COLUMNS / CHUNK_ELEMS + rows.lane / 16;
-        stmatrix_x4(shared_address(staged) + column / TILE_COLUMNS * TILE_BYTES + swizzled(row, chunk),
-                    pack_bf16(d[0] * low, d[1] * low), pack_bf16(d[2] * high, d[3] * high),
-                    pack_bf16(d[4] * low, d[5] * low), pack_bf16(d[6] * high, d[7] * high));
-    }
-    named_barrier_sync(HALF_READ + half, WARPGROUP);
 
-    /* Store: a warp writes a row's half, 16 bytes a lane. */
-    u16 *destination =
-        (u16 *)w.params.out + out_offset(w.call, w) + w.first_head * w.params.out_stride_head + half * OUTPUT_COLUMNS;
-    for (int head = rows.warp; head < w.heads; head += WARPGROUP / 32) {
-        int chunk = rows.lane;
-        const u8 *source = staged + chunk / 8 * TILE_BYTES + swizzled(head, chunk % 8);
-        *(uint4 *)(destination + head * w.params.out_stride_head + chunk * CHUNK_ELEMS) = *(const uint4 *)source;
+#pragma unroll
+    for (int first = 0; first < OUTPUT_COLUMNS; first += COLUMNS) {
+        /* Stage: matrix m of a store is rows 8 (m % 2), chunk m / 2 of 16 columns. */
+        if (first > 0)
+            named_barrier_sync(HALF_READ + half, WARPGROUP);
+#pragma unroll
+        for (int column = 0; column < COLUMNS; column += 16) {
+            float *d = out + (first + column) / 2;
+            int chunk = column % TILE_COLUMNS / CHUNK_ELEMS + rows.lane / 16;
+            stmatrix_x4(shared_address(staged) + column / TILE_COLUMNS * TILE_BYTES + swizzled(row, chunk),
+                        pack_bf16(d[0] * low, d[1] * low), pack_bf16(d[2] * high, d[3] * high),
+                        pack_bf16(d[4] * low, d[5] * low), pack_bf16(d[6] * high, d[7] * high));
+        }
+        named_barrier_sync(HALF_READ + half, WARPGROUP);
+
+        /* Store: 16 bytes a lane. */
+        u16 *destination = (u16 *)w.params.out + out_offset(w.call, w) + w.first_head * w.params.out_stride_head +
+                           half * OUTPUT_COLUMNS + first;
+#pragma unroll 2 /* ptxas spills to have more addresses at once */
+        for (int head = rows.warp * (32 / ROW_LANES) + rows.lane / ROW_LANES; head < w.heads;
+             head += WARPGROUP / ROW_LANES) {
+            int chunk = rows.lane % ROW_LANES;
+            const u8 *source = staged + chunk / 8 * TILE_BYTES + swizzled(head, chunk % 8);
+            *(uint4 *)(destination + head * w.params.out_stride_head + chunk * CHUNK_ELEMS) = *(const uint4 *)source;
+        }
     }
 }
 
@@ -163,9 +184,13 @@ __device__ __forceinline__ void store_part(const work &w, const block_memory &me
     }
 }
 
-template <bool PAGED> __device__ __forceinline__ void output_role(work w, block_memory &memory, int half)
+template <class key_half> __device__ __forceinline__ void output_role_with(work w, block_memory &memory, int half)
 {
-    key_half<PAGED> key;
+#if SMLA_STAGED_TURNS
+    key_half key(memory.staged[half]);
+#else
+    key_half key(nullptr);
+#endif
 
     do {
         key.fill(w, half, memory.key, memory.key_full);
@@ -203,6 +228,16 @@ template <bool PAGED> __device__ __forceinline__ void output_role(work w, block_
     } while (next_work(w));
 }
 
+template <bool PAGED> __device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
+{
+    if (!DEQUANTISES)
+        output_role_with<copied_half<PAGED>>(w, memory, half);
+    else if (half == 0)
+        output_role_with<dequantised_half<PAGED, 0>>(w, memory, 0);
+    else
+        output_role_with<dequantised_half<PAGED, 1>>(w, memory, 1);
+}
+
 /* ---- Role: softmax ------------------------------------------------------------------------------------------ */
 
 /* The running state of a lane's two rows, in units of base-2 logits. */
@@ -212,35 +247,66 @@ struct softmax_state {
     float sum[2];       /* of 2^(logit - reference), this lane's columns */
 };
 
-/* Reads the query into shared memory, zeros for heads that there are not. Each block's fence_proxy_async before its
- * wgmma serves these copies too. */
-__device__ __forceinline__ void load_query(const work &w, block_memory &memory)
+/* Fragments of wgmma's A: of the query's first tiles. (One that nothing is in, where there are none.) */
+typedef u32 query_fragments[REGISTER_STEPS > 0 ? REGISTER_STEPS : 1][4];
+
+/* Reads tiles of the query into shared memory, zeros for heads that there are not. own: a warp reads the 16 heads that
+ * are its rows of A. Each block's fence_proxy_async before its wgmma serves these copies too. */
+__device__ __forceinline__ void load_query_tiles(const work &w, block_memory &memory, int first, int count, bool own)
 {
     const u16 *query =
         (const u16 *)w.params.query + query_offset(w.call, w) + w.first_head * w.params.query_stride_head;
-    int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
-    for (int head = row; head < HEADS; head += COPY_ROWS) {
-        bool there = head < w.heads;
-        const u16 *source = there ? query + head * w.params.query_stride_head + chunk * CHUNK_ELEMS : query;
+    const int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
 #pragma unroll
-        for (int tile = 0; tile < KEY_TILES; tile++)
+    for (int turn = 0; turn < HEADS / COPY_ROWS; turn++) {
+        const int head = own ? row / 4 * 16 + row % 4 + 4 * turn : row + turn * COPY_ROWS;
+        bool there = head < w.heads;
+        const u16 *source =
+            there ? query + head * w.params.query_stride_head + first * TILE_COLUMNS + chunk * CHUNK_ELEMS : query;
+#pragma unroll
+        for (int tile = 0; tile < count; tile++)
             cp_async_16(shared_address(memory.query[tile]) + swizzled(head, chunk),
                         there ? source + tile * TILE_COLUMNS : source, there ? 16 : 0);
     }
     cp_async_wait_all();
+}
+
+__device__ __forceinline__ void load_query(const work &w, block_memory &memory, query_fragments &fragments)
+{
+    const lane_rows rows = my_rows();
+    if (REGISTER_TILES > 0) {
+        load_query_tiles(w, memory, 0, REGISTER_TILES, true);
+        __syncwarp();
+#pragma unroll
+        for (int step = 0; step < REGISTER_STEPS; step++)
+            ldmatrix_x4(fragments[step],
+                        shared_address(memory.query[step / TILE_STEPS]) +
+                            swizzled(16 * rows.warp + rows.lane % 16, step % TILE_STEPS * 2 + rows.lane / 16));
+        named_barrier_sync(QUERY_READY, WARPGROUP); /* all have read what the others come to lie upon */
+    }
+    load_query_tiles(w, memory, REGISTER_TILES, REST_QUERY_TILES, false);
     named_barrier_sync(QUERY_READY, WARPGROUP);
 }
 
 /* logit = query . key^T of one block, unscaled. */
-__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, float (&logit)[KEYS / 2])
+__device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, const query_fragments &fragments,
+                                              float (&logit)[KEYS / 2])
 {
     u64 q = wgmma_descriptor(shared_address(memory.query), 0, SWIZZLE_BYTES);
     u64 k = wgmma_descriptor(shared_address(memory.key[slot]), 0, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
-    for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
-        int offset = d / TILE_COLUMNS * TILE_BYTES + d % TILE_COLUMNS * 2;
-        wgmma_m64n64k16_b_k(logit, wgmma_descriptor_plus(q, offset), wgmma_descriptor_plus(k, offset), d > 0);
+    for (int step = 0; step < SMLA_D_QK / WGMMA_K; step++) {
+        const int tile = step / TILE_STEPS, in_tile = step % TILE_STEPS * WGMMA_K * 2;
+        const u64 key = wgmma_descriptor_plus(k, tile * TILE_BYTES + in_tile);
+#if SMLA_QUERY_REGISTER_TILES
+        if (step < REGISTER_STEPS) {
+            wgmma_m64n64k16_a_registers_b_k(logit, fragments[step], key, step > 0);
+            continue;
+        }
+#endif
+        wgmma_m64n64k16_b_k(logit, wgmma_descriptor_plus(q, (tile - REGISTER_TILES) * TILE_BYTES + in_tile), key,
+                            step > 0);
     }
     wgmma_commit_group();
     wgmma_wait_group<0>();
@@ -321,7 +387,8 @@ __device__ __forceinline__ void store_probability(block_memory &memory, int p_sl
 }
 
 /* A work's blocks of keys, into P. */
-__device__ __forceinline__ void make_probabilities(const work &w, block_memory &memory, softmax_state &state)
+__device__ __forceinline__ void make_probabilities(const work &w, block_memory &memory,
+                                                   const query_fragments &fragments, softmax_state &state)
 {
     /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
     bool scale_first = !(w.params.sm_scale > 0);
@@ -338,7 +405,7 @@ __device__ __forceinline__ void make_probabilities(const work &w, block_memory &
         fence_proxy_async();
 
         float logit[KEYS / 2], factor[2];
-        multiply_keys(memory, slot, logit);
+        multiply_keys(memory, slot, fragments, logit);
         if (scale_first)
 #pragma unroll
             for (int i = 0; i < KEYS / 2; i++)
@@ -375,9 +442,10 @@ __device__ __forceinline__ void softmax_role(work w, block_memory &memory)
     do {
         softmax_state state = {{-infinity(), -infinity()}, {-infinity(), -infinity()}, {0, 0}};
         wait_for_query_space(w);
+        query_fragments fragments;
         if (w.block_count > 0)
-            load_query(w, memory);
-        make_probabilities(w, memory, state);
+            load_query(w, memory, fragments);
+        make_probabilities(w, memory, fragments, state);
         finish_rows(w, memory, state);
     } while (next_work(w));
 }

@@ -61,6 +61,9 @@ struct block_memory {
     float warp_max[WARPS][HEADS];    /* the largest logit of each softmax warp's keys so far */
     float warp_sum[WARPS][HEADS];    /* at the end */
     u64 rescales[P_SLOTS];
+#if SMLA_STAGED_TURNS
+    u8 staged[OUTPUT_WARPGROUPS][STAGED_BYTES]; /* quantised keys on their way */
+#endif
     u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS]; /* not used when P has as many slots as the key */
@@ -77,7 +80,9 @@ static_assert(SMLA_REFERENCE_OFFSET == SMLA_OUT_SCALE_OFFSET + sizeof(block_memo
 static_assert(SMLA_WARP_MAX_OFFSET == SMLA_REFERENCE_OFFSET + sizeof(block_memory::reference), "");
 static_assert(SMLA_WARP_SUM_OFFSET == SMLA_WARP_MAX_OFFSET + sizeof(block_memory::warp_max), "");
 static_assert(SMLA_RESCALES_OFFSET == SMLA_WARP_SUM_OFFSET + sizeof(block_memory::warp_sum), "");
-static_assert(SMLA_BARRIERS_OFFSET == SMLA_RESCALES_OFFSET + sizeof(block_memory::rescales), "");
+static_assert(SMLA_BARRIERS_OFFSET ==
+                  SMLA_RESCALES_OFFSET + sizeof(block_memory::rescales) + OUTPUT_WARPGROUPS * STAGED_BYTES,
+              "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
@@ -213,9 +218,13 @@ __device__ __forceinline__ void store_part(const work &w, const block_memory &me
             }
 }
 
-template <bool PAGED> __device__ __forceinline__ void output_role(work w, block_memory &memory, int half)
+template <class key_half> __device__ __forceinline__ void output_role_with(work w, block_memory &memory, int half)
 {
-    key_half<PAGED> key;
+#if SMLA_STAGED_TURNS
+    key_half key(memory.staged[half]);
+#else
+    key_half key(nullptr);
+#endif
 
     do {
         key.fill(w, half, memory.key, memory.key_full);
@@ -252,6 +261,16 @@ template <bool PAGED> __device__ __forceinline__ void output_role(work w, block_
         }
         free_query_space(w);
     } while (next_work(w));
+}
+
+template <bool PAGED> __device__ __forceinline__ void output_role(const work &w, block_memory &memory, int half)
+{
+    if (!DEQUANTISES)
+        output_role_with<copied_half<PAGED>>(w, memory, half);
+    else if (half == 0)
+        output_role_with<dequantised_half<PAGED, 0>>(w, memory, 0);
+    else
+        output_role_with<dequantised_half<PAGED, 1>>(w, memory, 1);
 }
 
 /* ---- Role: softmax ------------------------------------------------------------------------------------------ */

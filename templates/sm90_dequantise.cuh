@@ -15,99 +15,107 @@
 #include "sm90_gather.cuh"
 #include "sm90_tile.cuh"
 
-static constexpr int MOST_PIECES = 4;      /* of a key half's 16 that a thread has */
+static constexpr int MOST_TURNS = 4; /* pieces of a key half's 16 that a thread has */
+static constexpr int STAGED_TURNS = SMLA_STAGED_TURNS;
+static constexpr int REGISTER_TURNS = MOST_TURNS - STAGED_TURNS;
 static constexpr int MOST_SCALE_WORDS = 4; /* of a key half */
 
-/* What follows from a format, for a half of V's columns. */
-template <class format> struct half_of {
+/* What follows from a format, for one half of V's columns. */
+template <class format, int HALF> struct half_of {
     static constexpr bool QUANTISED = format::VALUE_BITS < 16;
-    static constexpr int VALUES = 128 / format::VALUE_BITS;                    /* of a piece */
-    static constexpr int CHUNKS = VALUES / CHUNK_ELEMS;                        /* that a piece becomes */
-    static constexpr int PIECES = QUANTISED ? OUTPUT_COLUMNS / VALUES / 4 : 0; /* that a thread has of a key */
+    static constexpr int FIRST = HALF * OUTPUT_COLUMNS;     /* column */
+    static constexpr int VALUES = 128 / format::VALUE_BITS; /* of a piece */
+    static constexpr int CHUNKS = VALUES / CHUNK_ELEMS;     /* that a piece becomes */
+    static constexpr int LEFT = QUANTISED ? format::VALUE_ELEMS - FIRST : 0;
+    static constexpr int PIECES = (LEFT < 0 ? 0 : LEFT < OUTPUT_COLUMNS ? LEFT : OUTPUT_COLUMNS) / VALUES;
+    static constexpr int TURNS = (PIECES + 3) / 4; /* pieces that a thread has of a key, at most */
     static constexpr int FIRST_TAIL_TILE = QUANTISED ? format::VALUE_ELEMS / TILE_COLUMNS : 0;
-    static constexpr bool FULL = !QUANTISED || format::VALUE_ELEMS >= SMLA_D_V; /* no tail among V's columns */
     static constexpr int SCALES =
         QUANTISED && format::SCALE_GROUP < VALUES ? VALUES / format::SCALE_GROUP : 1; /* of a piece */
     static constexpr int SCALE_SIZE = format::SCALE_TYPE == SCALE_FP32 ? 4 : 1;
     static constexpr int GROUP = QUANTISED ? format::SCALE_GROUP : OUTPUT_COLUMNS;
-    static constexpr int RUN_BYTES = (GROUP < OUTPUT_COLUMNS ? OUTPUT_COLUMNS / GROUP : 1) * SCALE_SIZE; /* scales */
-    static constexpr bool RUN_IN_WORDS = RUN_BYTES % 4 == 0 && format::SCALE_BYTES % 4 == 0;
-    static_assert(PIECES <= MOST_PIECES && RUN_BYTES <= 4 * MOST_SCALE_WORDS, "fits into raw_keys");
+    static constexpr int FIRST_SCALE_BYTE = FIRST / GROUP * SCALE_SIZE;
+    static constexpr int SCALE_RUN = (PIECES * VALUES + GROUP - 1) / GROUP * SCALE_SIZE; /* bytes of scales */
+    static constexpr bool RUN_IN_WORDS = FIRST_SCALE_BYTE % 4 == 0 && format::SCALE_BYTES % 4 == 0;
+    static_assert(TURNS <= MOST_TURNS && SCALE_RUN <= 4 * MOST_SCALE_WORDS, "fits into raw_half");
     static_assert(format::VALUE_ELEMS % TILE_COLUMNS == 0 && (!QUANTISED || format::VALUE_ELEMS <= SMLA_D_V),
                   "a tile is quantised or not; columns that are not of V are not");
+
+    /* Whether a thread has a piece in a turn. */
+    static __device__ __forceinline__ bool has(int turn)
+    {
+        return 4 * turn + 3 < PIECES || 4 * turn + (int)(threadIdx.x % 4) < PIECES;
+    }
 };
 
-/* A thread's two keys, as they come from memory, and the list's entries for those of the next block. Zeros where the
- * entry is invalid. */
-struct raw_keys {
-    i32 next[2];
-    u64 values[2]; /* addresses, 0: an invalid entry */
-    uint4 piece[2][MOST_PIECES];
+/* Where a thread's two keys of a block lie. */
+struct key_sources {
+    key_source key[2];
+};
+
+/* Half of a thread's two keys, as they come from memory. Zeros where the entry is invalid. The first pieces pass
+ * through registers, the others through shared memory: what loads have in flight has to fit into what shared memory
+ * leaves of the L1 cache, and copies do not. Staged pieces are the thread's own: nobody else waits for them. */
+struct raw_half {
+    u32 staged; /* address of the thread's piece of turn REGISTER_TURNS */
+    uint4 piece[2][REGISTER_TURNS > 0 ? REGISTER_TURNS : 1];
     u32 scales[2][MOST_SCALE_WORDS];
 };
 
+static constexpr int STAGED_PIECE_BYTES = WARPGROUP * (int)sizeof(uint4); /* of all threads of a warpgroup */
+static constexpr int STAGED_BYTES = 2 * STAGED_TURNS * STAGED_PIECE_BYTES;
+
+__device__ __forceinline__ u32 staged_piece(const raw_half &raw, int k, int turn)
+{
+    return raw.staged + (2 * (turn - REGISTER_TURNS) + k) * STAGED_PIECE_BYTES;
+}
+
 /* ---- Fetch ---- */
 
-/* Values of a half: fewer in the second where a tail begins. */
-template <class format> __device__ __forceinline__ int half_values(int half)
+/* Words that a format has no use for are left as they are. */
+template <class format, int HALF>
+__device__ __forceinline__ void fetch_scales(const key_source &from, u32 (&words)[MOST_SCALE_WORDS])
 {
-    return max(0, min(OUTPUT_COLUMNS, format::VALUE_ELEMS - half * OUTPUT_COLUMNS));
+    using parts = half_of<format, HALF>;
+    const u64 scales = from.scales + parts::FIRST_SCALE_BYTE;
+    const bool there = from.values != 0;
+#pragma unroll
+    for (int i = 0; i < parts::SCALE_RUN; i += parts::RUN_IN_WORDS ? 4 : 1)
+        if (parts::RUN_IN_WORDS)
+            words[i / 4] = load_global_4_if(there, scales + i);
+        else
+            words[i / 4] = (i % 4 ? words[i / 4] : 0) | load_global_1_if(there, scales + i) << i % 4 * 8;
 }
 
-template <class format>
-__device__ __forceinline__ void fetch_scales(bool there, u64 scales, int half, u32 (&words)[MOST_SCALE_WORDS])
+template <class format, int HALF>
+__device__ __forceinline__ void fetch_half(const key_sources &from, raw_half &raw, const void *harmless)
 {
-    using parts = half_of<format>;
-    int first = half * OUTPUT_COLUMNS / parts::GROUP * parts::SCALE_SIZE;
-    int count = (half_values<format>(half) + parts::GROUP - 1) / parts::GROUP * parts::SCALE_SIZE;
-    if (parts::RUN_IN_WORDS) {
-#pragma unroll
-        for (int i = 0; i < parts::RUN_BYTES / 4; i++)
-            words[i] = load_global_4_if(there && (parts::FULL || 4 * i < count), scales + first + 4 * i);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < parts::RUN_BYTES; i++)
-        words[i / 4] = (i % 4 ? words[i / 4] : 0) | load_global_1_if(there && i < count, scales + first + i)
-                                                        << i % 4 * 8;
-}
-
-/* Reads the entries for a block: a fetch ahead, because what they select is read at once. */
-__device__ __forceinline__ void fetch_entries(const work &w, int block, raw_keys &raw)
-{
-#pragma unroll
-    for (int k = 0; k < 2; k++)
-        raw.next[k] = load_entry(w, block, my_rows().low + 8 * k);
-}
-
-/* The block whose entries were read last. */
-template <class format, bool PAGED>
-__device__ __forceinline__ void fetch_half(const work &w, int block, int half, raw_keys &raw)
-{
-    using parts = half_of<format>;
-    const smla_key_cache &cache = w.params.cache[cache_of(w, block)];
-    int pieces = half_values<format>(half) / parts::VALUES, mine = threadIdx.x % 4;
+    using parts = half_of<format, HALF>;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        key_source from = find_key<format, PAGED>(cache, valid_index(w, block, raw.next[k]));
-        raw.values[k] = from.values;
+        const u64 values =
+            from.key[k].values + parts::FIRST * format::VALUE_BITS / 8 + threadIdx.x % 4 * (u64)sizeof(uint4);
 #pragma unroll
-        for (int i = 0; i < parts::PIECES; i++) {
-            raw.piece[k][i] =
-                load_global_16_if(from.values && (parts::FULL || 4 * i + mine < pieces),
-                                  from.values + half * OUTPUT_COLUMNS * format::VALUE_BITS / 8 + (4 * i + mine) * 16);
+        for (int turn = 0; turn < parts::TURNS; turn++) {
+            const bool there = from.key[k].values && parts::has(turn);
+            const u64 source = values + 4 * turn * sizeof(uint4);
+            if (turn < REGISTER_TURNS)
+                raw.piece[k][turn] = load_global_16_if(there, source);
+            else
+                cp_async_16(staged_piece(raw, k, turn), there ? (const void *)source : harmless, there ? 16 : 0);
         }
-        if (parts::QUANTISED)
-            fetch_scales<format>(from.values != 0, from.scales, half, raw.scales[k]);
+        if (parts::TURNS > 0)
+            fetch_scales<format, HALF>(from.key[k], raw.scales[k]);
     }
 }
 
 /* ---- Convert ---- */
 
 /* Scale bits of part `part` of piece 4 i + mine: known but for `mine`, so that no register is indexed. */
-template <class format> __device__ __forceinline__ u32 scale_bits(const u32 (&words)[MOST_SCALE_WORDS], int i, int part)
+template <class format, int HALF>
+__device__ __forceinline__ u32 scale_bits(const u32 (&words)[MOST_SCALE_WORDS], int i, int part)
 {
-    using parts = half_of<format>;
+    using parts = half_of<format, HALF>;
     constexpr int FOUR_PIECES = 4 * parts::VALUES; /* values of the four threads' pieces */
     constexpr int PER_WORD = 4 / parts::SCALE_SIZE;
     int first = i * FOUR_PIECES / parts::GROUP;
@@ -130,20 +138,20 @@ template <class format> __device__ __forceinline__ u32 scale_pair(u32 bits)
     return pack_bf16(scale, scale);
 }
 
-/* Eight e2m1 of a word as bf16, exactly: exponent and mantissa in bf16's places are the value times 2^(1 - 127),
- * subnormals too. */
+/* Eight e2m1 of a word as bf16, exactly: the bytes of the eight magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 are looked up by
+ * the nibbles' three low bits, which is what prmt does with a selector; with the fourth set it gives a byte's sign
+ * eight times instead. PTX ISA 9.7.9.7. */
 __device__ __forceinline__ void bf16_of_e2m1(u32 word, u32 (&pair)[4])
 {
-    u32 apart[4]; /* elements j and j + 4 */
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        u32 nibbles = word >> 4 * j;
-        apart[j] = mul_bf16x2((nibbles & 0x00070007) << 6 | (nibbles & 0x00080008) << 12, 0x7e807e80); /* 2^126 */
-    }
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-        pair[j] = __byte_perm(apart[2 * j], apart[2 * j + 1], 0x5410);
-        pair[j + 2] = __byte_perm(apart[2 * j], apart[2 * j + 1], 0x7632);
+    for (int j = 0; j < 4; j += 2) {
+        const u32 four = word >> 8 * j, magnitudes = four & 0x7777;
+        const u32 low = __byte_perm(0xc0800000, 0xc0804000, magnitudes);
+        const u32 high = __byte_perm(0x3f3f3f00, 0x40404040, magnitudes);
+        const u32 sign = prmt(0, 0x80808080, four | 0x4444); /* 0x80, or 0xff where the nibble is negative */
+        const u32 signed_high = high | (sign << 7 & 0x80808080);
+        pair[j] = __byte_perm(low, signed_high, 0x5140);
+        pair[j + 1] = __byte_perm(low, signed_high, 0x7362);
     }
 }
 
@@ -153,20 +161,22 @@ __device__ __forceinline__ u32 scaled(float low, float high, float scale)
     return pack_bf16(low * scale, high * scale);
 }
 
-/* Eight e4m3 of two words, times a scale. */
-__device__ __forceinline__ uint4 scale_e4m3(u32 low, u32 high, float scale)
+/* Eight e4m3 of two words, times a scale: of scale_pair, or float32 bits. A product with a scale of one byte has few
+ * enough bits that rounding it once, to bf16, gives what rounding it twice gives. */
+template <class format> __device__ __forceinline__ uint4 scale_e4m3(u32 low, u32 high, u32 scale)
 {
     u32 pair[4];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        u32 values = cvt_f16x2_e4m3x2((u16)((j < 2 ? low : high) >> j % 2 * 16));
-        pair[j] = scaled(cvt_f32_f16((u16)values), cvt_f32_f16((u16)(values >> 16)), scale);
+        const u32 values = cvt_f16x2_e4m3x2((u16)((j < 2 ? low : high) >> j % 2 * 16));
+        const float first = cvt_f32_f16((u16)values), second = cvt_f32_f16((u16)(values >> 16));
+        pair[j] = format::SCALE_TYPE != SCALE_FP32 ? mul_bf16x2(pack_bf16(first, second), scale)
+                                                   : scaled(first, second, __uint_as_float(scale));
     }
     return {pair[0], pair[1], pair[2], pair[3]};
 }
 
-/* Eight e2m1 of a word, times a scale. A product with a scale of one byte has few enough bits that rounding it once, to
- * bf16, gives what rounding it twice gives. scale: of scale_pair, or float32 bits. */
+/* Eight e2m1 of a word, times a scale as of scale_e4m3. */
 template <class format> __device__ __forceinline__ uint4 scale_e2m1(u32 word, u32 scale)
 {
     u32 pair[4];
@@ -186,8 +196,7 @@ template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 
     const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
     if (format::VALUE_BITS == 4)
         return scale_e2m1<format>(words[chunk], scale);
-    float factor = __uint_as_float(format::SCALE_TYPE == SCALE_FP32 ? scale : scale << 16);
-    return scale_e4m3(words[2 * chunk % 4], words[2 * chunk % 4 + 1], factor);
+    return scale_e4m3<format>(words[2 * chunk % 4], words[2 * chunk % 4 + 1], scale);
 }
 
 /* ---- Write ---- */
@@ -203,42 +212,43 @@ __device__ __forceinline__ void copy_tile(u32 tile, int key, u64 source, bool th
 }
 
 /* key_full: mbarrier at which each thread arrives twice: when its stores, and when its copies are written. */
-template <class format>
-__device__ __forceinline__ void write_half(const work &w, int half, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full,
-                                           const raw_keys &raw)
+template <class format, int HALF>
+__device__ __forceinline__ void write_half(const key_sources &from, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full,
+                                           const raw_half &raw, const void *harmless)
 {
-    using parts = half_of<format>;
-    int pieces = half_values<format>(half) / parts::VALUES, mine = threadIdx.x % 4;
+    using parts = half_of<format, HALF>;
+    const int mine = threadIdx.x % 4;
+    if (parts::TURNS > REGISTER_TURNS)
+        cp_async_wait_all();
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        int row = my_rows().low + 8 * k;
-        u32 tiles = shared_address(key[half * HALF_TILES]);
-        bool there = raw.values[k] != 0;
-        u64 tail = raw.values[k] + (parts::QUANTISED ? format::TAIL_OFFSET : 0);
+        const int row = my_rows().low + 8 * k;
+        const u32 tiles = shared_address(key);
+        const bool there = from.key[k].values != 0;
+        uint4 piece[MOST_TURNS]; /* what is staged is asked for before the others are converted */
 #pragma unroll
-        for (int tile = 0; tile < HALF_TILES; tile++) {
-            int column_tile = half * HALF_TILES + tile - parts::FIRST_TAIL_TILE;
-            if (!parts::QUANTISED || (!parts::FULL && column_tile >= 0))
-                copy_tile(tiles + tile * TILE_BYTES, row, tail + column_tile * ROW_BYTES, there, w.params.query);
-        }
-        if (REST_TILES > 0 && row / 32 == half)
-            copy_tile(shared_address(key[V_TILES]), row, tail + (V_TILES - parts::FIRST_TAIL_TILE) * ROW_BYTES, there,
-                      w.params.query);
+        for (int turn = 0; turn < parts::TURNS; turn++)
+            piece[turn] = turn < REGISTER_TURNS ? raw.piece[k][turn] : load_shared_16(staged_piece(raw, k, turn));
+        const u64 tail = from.key[k].values + (parts::QUANTISED ? format::TAIL_OFFSET : 0);
 #pragma unroll
-        for (int i = 0; i < parts::PIECES; i++) {
-            int piece = 4 * i + mine;
-            if (!parts::FULL && piece >= pieces)
+        for (int tile = HALF * HALF_TILES; tile < (HALF == 0 ? HALF_TILES : KEY_TILES); tile++)
+            if (tile >= parts::FIRST_TAIL_TILE)
+                copy_tile(tiles + tile * TILE_BYTES, row, tail + (tile - parts::FIRST_TAIL_TILE) * ROW_BYTES, there,
+                          harmless);
+#pragma unroll
+        for (int turn = 0; turn < parts::TURNS; turn++) {
+            if (!parts::has(turn))
                 continue;
             u32 scale = 0;
 #pragma unroll
             for (int c = 0; c < parts::CHUNKS; c++) {
                 if (c * parts::SCALES % parts::CHUNKS == 0) {
-                    scale = scale_bits<format>(raw.scales[k], i, c * parts::SCALES / parts::CHUNKS);
+                    scale = scale_bits<format, HALF>(raw.scales[k], turn, c * parts::SCALES / parts::CHUNKS);
                     scale = format::SCALE_TYPE == SCALE_FP32 ? scale : scale_pair<format>(scale);
                 }
-                int chunk = piece * parts::CHUNKS + c;
+                const int chunk = parts::FIRST / CHUNK_ELEMS + (4 * turn + mine) * parts::CHUNKS + c;
                 store_shared_16(tiles + chunk / 8 * TILE_BYTES + swizzled(row, chunk % 8),
-                                make_chunk<format>(raw.piece[k][i], c, scale));
+                                make_chunk<format>(piece[turn], c, scale));
             }
         }
     }

@@ -23,6 +23,9 @@ template <bool PAGED> struct copied_half {
     i32 next[COPY_TURNS];
     const u16 *rows[COPY_TURNS];
 
+    __device__ __forceinline__ copied_half(u8 *)
+    {
+    }
     __device__ __forceinline__ void fill(const work &w, int half, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
     {
         i32 entries[KEY_SLOTS][COPY_TURNS]; /* read together: one latency */
@@ -50,43 +53,58 @@ template <bool PAGED> struct copied_half {
     }
 };
 
-/* Some cache is not. */
-template <bool PAGED> struct dequantised_half {
-    raw_keys raw;
+/* Some cache is not. The half is known when the code is made: what there is of values and tail depends on it. */
+template <bool PAGED, int HALF> struct dequantised_half {
+    i32 next[2];
+    key_sources from;
+    raw_half raw;
 
-    __device__ __forceinline__ void fill(const work &w, int half, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
+    __device__ __forceinline__ dequantised_half(u8 *staged)
     {
-        fetch_entries(w, 0, raw);
-        for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
-            const int slot = key_slot(w, block);
-            fetch(w, block, half);
-            write(w, block, half, slots[slot], &key_full[slot][half]);
+        raw.staged = STAGED_TURNS > 0 ? shared_address(staged) + threadIdx.x % WARPGROUP * (u32)sizeof(uint4) : 0;
+    }
+    __device__ __forceinline__ void load(const work &w, int block)
+    {
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+            next[k] = load_entry(w, block, my_rows().low + 8 * k);
+    }
+    __device__ __forceinline__ void find(const work &w, int block)
+    {
+        const int cache = cache_of(w, block);
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const i32 index = valid_index(w, block, next[k]);
+            from.key[k] = cache == 0 ? find_key<first_format, PAGED>(w.params.cache[0], index)
+                                     : find_key<second_format, PAGED>(w.params.cache[CACHES - 1], index);
         }
     }
-    __device__ __forceinline__ void fetch(const work &w, int block, int half)
+    __device__ __forceinline__ void fill(const work &w, int, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
+    {
+        load(w, 0);
+        for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+            const int slot = key_slot(w, block);
+            fetch(w, block, HALF);
+            write(w, block, HALF, slots[slot], &key_full[slot][HALF]);
+        }
+    }
+    __device__ __forceinline__ void fetch(const work &w, int block, int)
+    {
+        find(w, block);
+        if (cache_of(w, block) == 0)
+            fetch_half<first_format, HALF>(from, raw, w.params.query);
+        else
+            fetch_half<second_format, HALF>(from, raw, w.params.query);
+        load(w, block + 1);
+    }
+    __device__ __forceinline__ void write(const work &w, int block, int, key_tiles &slot, u64 *key_full)
     {
         if (cache_of(w, block) == 0)
-            fetch_half<first_format, PAGED>(w, block, half, raw);
+            write_half<first_format, HALF>(from, slot, key_full, raw, w.params.query);
         else
-            fetch_half<second_format, PAGED>(w, block, half, raw);
-        fetch_entries(w, block + 1, raw);
-    }
-    __device__ __forceinline__ void write(const work &w, int block, int half, key_tiles &slot, u64 *key_full)
-    {
-        if (cache_of(w, block) == 0)
-            write_half<first_format>(w, half, slot, key_full, raw);
-        else
-            write_half<second_format>(w, half, slot, key_full, raw);
+            write_half<second_format, HALF>(from, slot, key_full, raw, w.params.query);
     }
 };
-
-template <bool DEQUANTISES, bool PAGED> struct either_half {
-    using type = copied_half<PAGED>;
-};
-template <bool PAGED> struct either_half<true, PAGED> {
-    using type = dequantised_half<PAGED>;
-};
-template <bool PAGED> using key_half = typename either_half<DEQUANTISES, PAGED>::type;
 
 /* Arrivals at key_full of each half. */
 static constexpr int KEY_ARRIVALS = DEQUANTISES ? 2 * WARPGROUP : WARPGROUP;

@@ -617,7 +617,8 @@ static void preset_is_its_layout(void **state)
 
 /* ---- How decode is shared ---- */
 
-static const struct gen_decode decode_64 = {.block_heads = 64, .head_blocks = 1, .combine_heads = 8, .d_v = 512};
+static const struct gen_decode decode_64 = {
+    .block_heads = 64, .head_blocks = 1, .combine_heads = 8, .d_v = 512, .item_cost = 3, .cut_cost = 2};
 
 static struct gen_decode decode_with(int32_t block_heads, int32_t head_blocks, bool batch_invariant)
 {
@@ -634,7 +635,7 @@ static void decode_plans_tell_the_sharing(void **state)
     static const struct {
         int32_t h_q, d_qk, block_heads, head_blocks;
     } rows[] = {{1, 512, 8, 1},   {8, 576, 8, 1},   {16, 512, 16, 1},  {40, 576, 40, 1}, {41, 512, 48, 1},
-                {57, 512, 64, 1}, {64, 512, 64, 1}, {64, 576, 64, 1},  {65, 512, 72, 1}, {72, 512, 72, 1},
+                {57, 512, 64, 1}, {64, 512, 64, 1}, {64, 576, 64, 1},  {56, 512, 56, 1}, {65, 512, 64, 2},
                 {80, 512, 64, 2}, {81, 576, 64, 2}, {128, 512, 64, 2}, {128, 576, 64, 2}};
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -655,6 +656,8 @@ static void decode_plans_tell_the_sharing(void **state)
                          decode.block_heads);
             assert_int_equal(decode.combine_heads, 8);
             assert_int_equal(decode.d_v, 512);
+            assert_int_equal(decode.item_cost, 3);
+            assert_int_equal(decode.cut_cost, 2);
             assert_int_equal(decode.batch_invariant, invariant);
             gen_bundle_free(&bundle);
         }
@@ -669,8 +672,10 @@ static void decode_is_shared_by_sizes(void **state)
         int64_t main_blocks, pieces, piece_blocks, parts, combine_blocks;
     } rows[] = {
         {false, 1, 16384, 0, 132, 132, 1, 256, 264, 1056},
-        {false, 1, 65, 0, 132, 2, 1, 2, 4, 16},
-        {false, 1, 64, 1, 132, 2, 1, 2, 4, 16}, /* each list ends in a block of its own */
+        {false, 1, 129, 0, 132, 4, 1, 3, 8, 32}, /* a block of keys each, and one for what an item costs */
+        {false, 1, 64, 65, 132, 4, 1, 3, 8, 32}, /* each list ends in a block of its own */
+        {false, 1, 128, 0, 132, 1, 1, 2, 0, 0},  /* cutting two blocks of keys never pays */
+        {false, 1000, 128, 0, 132, 132, 1, 2, 0, 0},
         {false, 1, 64, 0, 132, 1, 1, 1, 0, 0},
         {false, 1, 0, 0, 132, 1, 1, 1, 0, 0},
         {false, 1000, 64, 0, 132, 132, 1, 1, 0, 0}, /* one block of keys is not cut */
@@ -712,7 +717,7 @@ static void check_share(const struct gen_decode *decode, const struct gen_decode
     assert_true(share->part_out_bytes >= share->parts * decode->block_heads * decode->d_v * 4);
     assert_true(share->part_lse_bytes >= share->parts * decode->block_heads * 4);
     if (!decode->batch_invariant) { /* two words a block of threads, two parts and its combining blocks */
-        assert_true(share->shared_bytes >= share->main_blocks * 8);
+        assert_true(share->parts == 0 || share->shared_bytes >= share->main_blocks * 8);
         assert_true(share->parts == 0 || share->parts >= 2 * share->main_blocks);
         assert_true(share->parts == 0 || share->combine_blocks == share->main_blocks * groups);
     } else if (share->pieces > 1) {
@@ -751,30 +756,36 @@ static void decode_shares_hold_together(void **state)
             }
 }
 
-/* Kernels count in 31 bits, and on past the last token. */
+/* Kernels count the cost of everything, and half of that again, in 31 bits. */
 static void decode_that_is_too_large_does_not_fit(void **state)
 {
-    enum { BEYOND = 1024 };
-    const struct gen_decode plain = decode_64, wide = decode_with(64, 2, false), pieces = decode_with(64, 1, true),
-                            few = decode_with(8, 1, true);
-    const int64_t most[2] = {INT32_MAX, INT32_MAX}, none[2] = {0, 0}, two_pieces[2] = {1025, 0};
-    struct gen_decode_share share = {.units = -7};
+    static const struct {
+        struct {
+            int32_t head_blocks;
+            bool invariant;
+        } of;
+        int64_t most_tokens, topk[2];
+    } rows[] = {
+        {{1, false}, (1 << 30) / 3, {0, 0}},
+        {{2, false}, (1 << 30) / 3 / 2, {0, 0}},
+        {{1, false}, (1 << 30) / 13, {640, 0}},
+        {{1, false}, 15, {INT32_MAX, INT32_MAX}}, /* 2^26 blocks of keys a token */
+        {{2, false}, 7, {INT32_MAX, INT32_MAX}},
+        {{1, true}, 15, {INT32_MAX, INT32_MAX}},
+        {{1, true}, (1 << 30) / (2 * 3 + 17), {1025, 0}}, /* two pieces */
+    };
     (void)state;
-    assert_true(gen_decode_make(&plain, INT32_MAX - BEYOND, none, 132, &share));
-    assert_true(gen_decode_make(&plain, INT32_MAX - BEYOND, most, 132, &share));
-    check_share(&plain, &share, 132);
-    assert_true(gen_decode_make(&wide, INT32_MAX / 2 - BEYOND, most, 132, &share));
-    assert_true(gen_decode_make(&pieces, (INT32_MAX - BEYOND) / 8, most, 132, &share)); /* 8 groups of 8 rows */
-    check_share(&pieces, &share, 132);
-    assert_true(gen_decode_make(&few, (INT32_MAX - BEYOND) / 2, two_pieces, 132, &share));
-    share.units = -7;
-    assert_false(gen_decode_make(&plain, INT32_MAX, none, 132, &share));
-    assert_false(gen_decode_make(&plain, INT32_MAX - BEYOND + 1, none, 132, &share));
-    assert_false(gen_decode_make(&wide, INT32_MAX / 2, none, 132, &share));
-    assert_false(gen_decode_make(&pieces, INT32_MAX / 8, most, 132, &share));
-    assert_false(gen_decode_make(&pieces, INT32_MAX / 4, two_pieces, 132, &share)); /* blocks that combine */
-    assert_false(gen_decode_make(&few, INT32_MAX / 2, two_pieces, 132, &share));
-    assert_int_equal(share.units, -7);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct gen_decode decode = decode_with(64, rows[i].of.head_blocks, rows[i].of.invariant);
+        struct gen_decode_share share;
+        if (!gen_decode_make(&decode, rows[i].most_tokens, rows[i].topk, 132, &share))
+            fail_msg("row %zu does not fit", i);
+        check_share(&decode, &share, 132);
+        share.units = -7;
+        if (gen_decode_make(&decode, rows[i].most_tokens + 1, rows[i].topk, 132, &share))
+            fail_msg("row %zu: one more fits", i);
+        assert_int_equal(share.units, -7);
+    }
 }
 
 int main(void)

@@ -142,6 +142,7 @@ static void expect_sharing(struct smla_decode_params *params, int blocks)
     params->pieces = 1;
     params->piece_blocks = 3;
     params->main_blocks = blocks;
+    params->whole_items = 1;
 }
 
 static void launches_exactly_this(void **state)
@@ -159,9 +160,9 @@ static void launches_exactly_this(void **state)
     must_decode(call, call->kernel, (void *)0x51);
     snprintf(expected, sizeof expected,
              "cuCtxGetCurrent()\n"
-             "cuLaunchKernelEx(grid 45 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 304, extra none, "
+             "cuLaunchKernelEx(grid 60 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 304, extra none, "
              "ctx c1)\n"
-             "cuLaunchKernelEx(grid 360 1 1, block 256 1 1, shared 0, stream 51, attrs 1 (6: 1), function 314, extra "
+             "cuLaunchKernelEx(grid 480 1 1, block 256 1 1, shared 0, stream 51, attrs 1 (6: 1), function 314, extra "
              "none, ctx c1)\n",
              support.threads, support.shared_bytes);
     assert_string_equal(call->world.driver->log(), expected);
@@ -182,7 +183,7 @@ static void launches_exactly_this(void **state)
     params.query_stride_request = params.out_stride_request = 3 * 64 * 512;
     params.lse_stride_request = 3 * 64;
     params.lse_stride_head = 1;
-    expect_sharing(&params, 45);
+    expect_sharing(&params, 60);
     assert_memory_equal(params_of(call), &params, sizeof params);
     assert_ptr_equal(params.prefill.cache[0].kv, DEVICE(void, 0x20000));
     assert_ptr_equal(params.prefill.cache[0].indices, DEVICE(int, 0x30004));
@@ -215,15 +216,16 @@ static void test_M2_one_token_fills_the_card(void **state)
     } rows[] = {
         {1, 1, 16384, 0, SMS, SMS * 8, false},
         {1, 16, 640, 0, SMS, SMS * 8, false},
-        {1, 1, 640, 0, 10, 80, false},
+        {1, 1, 640, 0, 11, 88, false},
         {1, 1, 64, 0, 1, 0, false},
         {1, 1, 0, 0, 1, 0, false},
-        {1, 1, 65, 0, 2, 16, false},
+        {1, 1, 65, 0, 1, 0, false}, /* cutting two blocks of keys never pays */
+        {1, 1, 129, 0, 4, 32, false},
         {1, 1, 16384, 1, 1, 0, false},
         {1, 1, 16384, 7, 7, 56, false},
         {1, 1, 16384, 5000, SMS, SMS * 8, false},
         {500, 2, 64, 0, SMS, 0, false},
-        {500, 2, 128, 0, SMS, SMS * 8, false},
+        {500, 2, 128, 0, SMS, 0, false},
         {1, 1, 1024, 0, 1, 0, true},
         {1, 1, 1025, 0, 2, 8, true},
         {3, 1, 16384, 0, 24, 24, true},
@@ -408,7 +410,7 @@ static void every_call_may_fail(void **state)
 /* Which of the two launches failed is said, and after the first the second is not tried. */
 static void a_failed_launch_is_named(void **state)
 {
-    static const char *const texts[] = {"the launch of sm90_decode", "the launch of decode_combine (360 x 1 blocks"};
+    static const char *const texts[] = {"the launch of sm90_decode", "the launch of decode_combine (480 x 1 blocks"};
     struct call *call = *state;
 
     for (int n = 1; n <= 2; n++) {
@@ -498,6 +500,24 @@ static void test_H5_workspace_is_bounded(void **state)
     assert_int_equal(workspace_of(call->kernel, 0, 0, 0, 0), 0);
 }
 
+/* Cutting two blocks of keys never pays, whatever the lengths: one launch, which is told of no workspace. */
+static void two_blocks_of_keys_need_no_workspace(void **state)
+{
+    struct call *call = *state;
+
+    assert_int_equal(workspace_of(call->kernel, 4096, 16, 128, 0), 0);
+    assert_int_equal(workspace_of(call->two_caches, 7, 1, 64, 64), 0);
+    assert_true(workspace_of(call->kernel, 1, 1, 129, 0) > 0);
+    call->world.driver->clear_log();
+    call->args.topk = 128;
+    call->args.workspace = NULL;
+    call->args.workspace_bytes = 0;
+    must_decode(call, call->kernel, NULL);
+    assert_int_equal(call->world.driver->calls("cuLaunchKernelEx"), 1);
+    assert_null(params_of(call)->part_out);
+    assert_null(params_of(call)->shared);
+}
+
 static void workspace_refusals(void **state)
 {
     struct call *call = *state;
@@ -517,7 +537,7 @@ static void workspace_refusals(void **state)
                      SMLA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(smla_decode_workspace_size(call->kernel, 1 << 16, 1 << 15, 1, 0, &bytes),
                      SMLA_ERROR_INVALID_ARGUMENT);
-    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "b 65536, s_q 32768", "more than 2^31 - 1");
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "b 65536, s_q 32768", "more than 2^30 blocks");
     assert_int_equal(smla_decode_workspace_size(NULL, 1, 1, 1, 0, &bytes), SMLA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(smla_decode_workspace_size(call->prefill, 1, 1, 1, 0, &bytes), SMLA_ERROR_INVALID_ARGUMENT);
     assert_error(SMLA_ERROR_INVALID_ARGUMENT, "smla_decode_workspace_size", "SMLA_OP_DECODE");
@@ -558,10 +578,10 @@ struct bad {
 static const struct bad bad_arguments[] = {
     BAD(b, -1, "b -1 is negative"),
     BAD(b, (int64_t)INT32_MAX + 1, "b 2147483648: at most 2147483647"),
-    BAD(b, INT32_MAX, "b 2147483647, s_q 3, topk 130, extra_topk 0: more than 2^31 - 1"),
+    BAD(b, INT32_MAX, "b 2147483647, s_q 3, topk 130, extra_topk 0: more than 2^30 blocks"),
     BAD(s_q, -1, "s_q -1 is negative"),
     BAD(s_q, (int64_t)INT32_MAX + 1, "s_q 2147483648: at most 2147483647"),
-    BAD(s_q, INT32_MAX, "s_q 2147483647, topk 130, extra_topk 0: more than 2^31 - 1"),
+    BAD(s_q, INT32_MAX, "s_q 2147483647, topk 130, extra_topk 0: more than 2^30 blocks"),
     BAD(s_kv, -1, "s_kv -1 is negative"),
     BAD(topk, -1, "topk -1 is negative"),
     BAD(topk, (int64_t)INT32_MAX + 1, "topk 2147483648"),
@@ -810,6 +830,7 @@ int main(void)
         TEST(test_D7_workspace_is_enough),
         TEST(workspace_is_monotone),
         TEST(test_H5_workspace_is_bounded),
+        TEST(two_blocks_of_keys_need_no_workspace),
         TEST(workspace_refusals),
         TEST(one_cache_has_no_extra_topk),
         TEST(refuses),

@@ -13,6 +13,7 @@
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
 #define SMLA_THREADS 384 /* threads, by the plan */
+#define SMLA_QUERY_REGISTER_TILES 0 /* tiles, by the plan */
 #define SMLA_SOFTMAX_REGISTERS 152 /* registers, by the plan */
 #define SMLA_OUTPUT_REGISTERS 176 /* registers, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
@@ -27,6 +28,7 @@
 #define SMLA_KV_SCALE_OFFSET_BYTES 1024 /* bytes, by the description */
 #define SMLA_KV_SCALE_BYTES 0 /* bytes, by the description */
 #define SMLA_KV_TAIL_OFFSET_BYTES 1024 /* bytes, by the description */
+#define SMLA_STAGED_TURNS 0 /* turns, by the plan */
 #define SMLA_SPLIT_THREADS 256 /* threads, by the plan */
 #define SMLA_SPLIT_KEY_SLOTS 2 /* slots, by the plan */
 #define SMLA_SPLIT_PROBABILITY_SLOTS 2 /* slots, by the plan */

@@ -27,6 +27,7 @@
 #define SMLA_KV_SCALE_OFFSET_BYTES 1152 /* bytes, by the description */
 #define SMLA_KV_SCALE_BYTES 0 /* bytes, by the description */
 #define SMLA_KV_TAIL_OFFSET_BYTES 1152 /* bytes, by the description */
+#define SMLA_STAGED_TURNS 0 /* turns, by the plan */
 #define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
 #define SMLA_KEY_OFFSET 9216 /* bytes, by the plan: key slots, tiles of 64 columns */
 #define SMLA_PROBABILITY_OFFSET 230400 /* bytes, by the plan: P as bf16, a row a head */
