@@ -35,7 +35,7 @@ struct row_parts {
     {
         return true;
     }
-    /* As part_of (decode_walk.cuh) gives them. */
+    /* As part_of (decode_place.cuh) gives them. */
     __device__ __forceinline__ i64 row_of(u32 part) const
     {
         const i32 number = !MAY_CUT    ? unit * params.pieces + part
