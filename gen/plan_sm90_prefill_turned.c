@@ -70,7 +70,8 @@ static bool fits(const struct gen_spec *spec, struct slots slots)
     return regions_end(&plan) + (spec->op == SMLA_OP_DECODE ? GEN_DECODE_WALK_BYTES : 0) <= spec->target->shared_bytes;
 }
 
-/* As many slots of keys as fit, since keys are gathered into them; then as many of P. */
+/* As many slots of keys as fit, since keys are gathered into them; then as many of P. Of quantised keys two: what is on
+ * its way to be dequantised needs the room more (docs/performance.md). */
 static struct slots choose_slots(const struct gen_spec *spec)
 {
     const int32_t most = gen_plan_dequantises(spec) ? MOST_KEY_SLOTS - 1 : MOST_KEY_SLOTS;
@@ -93,8 +94,10 @@ bool gen_sm90_prefill_turns(const struct gen_spec *spec)
     return heads != 64 && heads <= most && choose_slots(spec).key > 0;
 }
 
-static const char *key_slots_reason(int32_t slots)
+static const char *key_slots_reason(const struct gen_spec *spec, int32_t slots)
 {
+    if (gen_plan_dequantises(spec))
+        return "key blocks in flight; a third would take the room of quantised keys on their way";
     return slots == MOST_KEY_SLOTS ? "key blocks in flight; a fourth does not fit"
                                    : "key blocks in flight; a third does not fit beside the query";
 }
@@ -136,7 +139,7 @@ static void add_numbers(const struct gen_spec *spec, struct slots slots, struct 
                             "key twice");
     add_number(plan, "head_blocks", 1, "blocks", GEN_BY_PLAN, "blocks a query: N has room for all heads");
     add_number(plan, "block_keys", KEYS, "keys", GEN_BY_TARGET, "M of wgmma; one bit of a 64-bit validity mask a key");
-    add_number(plan, "key_slots", slots.key, "slots", GEN_BY_PLAN, key_slots_reason(slots.key));
+    add_number(plan, "key_slots", slots.key, "slots", GEN_BY_PLAN, key_slots_reason(spec, slots.key));
     add_number(plan, "probability_slots", slots.probability, "slots", GEN_BY_PLAN, probability_slots_reason(slots));
     add_number(plan, "output_warpgroups", OUTPUT_WARPGROUPS, "", GEN_BY_PLAN,
                "each gathers, and multiplies by, half of the columns of V");
