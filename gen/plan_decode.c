@@ -6,6 +6,8 @@ enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
     MOST_PIECES = 8,
     LEAST_ITEM_COST = 1, /* of an item that is cut into the smallest parts */
+    SMALL_SHARE = 2,     /* and what a block of threads has of such at most */
+    FEW_WARPS = 16,      /* of a multiprocessor, of those that combine: a quarter of what it holds */
     MOST_COST = 1 << 30  /* kernels count twice as far at most */
 };
 
@@ -13,7 +15,8 @@ struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_pl
 {
     return (struct gen_decode){.block_heads = number(plan, "block_heads"),
                                .head_blocks = number(plan, "head_blocks"),
-                               .combine_heads = number(plan, "combine_threads") / 32,
+                               .combine_warps = number(plan, "combine_threads") / 32,
+                               .most_row_warps = number(plan, "most_row_warps"),
                                .d_v = spec->d_v,
                                .item_cost = number(plan, "item_cost_blocks"),
                                .cut_cost = number(plan, "cut_cost_blocks"),
@@ -52,9 +55,12 @@ static bool may_cut(const struct gen_decode *decode, const struct gen_decode_sha
 
 /* A block of threads has at most a part that another one has begun, and one that another one goes on with; parts of a
  * batch-invariant kernel are its pieces. */
-static void set_parts(const struct gen_decode *decode, struct gen_decode_share *share)
+static void set_parts(const struct gen_decode *decode, int64_t sm_count, struct gen_decode_share *share)
 {
-    const int64_t groups = divide_up(decode->block_heads, decode->combine_heads);
+    const int64_t cut = share->pieces > 1 ? share->units : smaller(share->units, share->main_blocks); /* at most */
+    const bool few = cut * decode->block_heads * decode->most_row_warps <= sm_count * FEW_WARPS;
+    share->row_warps = few ? decode->most_row_warps : 1;
+    const int64_t groups = divide_up(decode->block_heads * share->row_warps, decode->combine_warps);
 
     if (share->pieces > 1) {
         share->parts = share->units * share->pieces;
@@ -67,6 +73,28 @@ static void set_parts(const struct gen_decode *decode, struct gen_decode_share *
     share->part_lse_bytes = divide_up(share->parts * decode->block_heads * (int64_t)sizeof(float), 16) * 16;
     if (!decode->batch_invariant && share->parts > 0)
         share->shared_bytes = divide_up(share->main_blocks * 2 * (int64_t)sizeof(int32_t), 16) * 16;
+}
+
+/* As decode_schedule.cuh does from lengths (divide): by what whole items take, and what cut ones do. */
+static void divide_evenly(const struct gen_decode *decode, int64_t tokens, struct gen_decode_share *share)
+{
+    const int64_t unit = share->pieces * decode->item_cost + share->key_blocks, all = unit * share->units;
+    const int64_t largest = smaller(share->key_blocks, share->piece_blocks);
+
+    if (share->main_blocks == 0)
+        return;
+    share->even_share = divide_up(all, share->main_blocks);
+    share->even_item_cost = decode->item_cost;
+    const int64_t cut = share->even_share + decode->item_cost + decode->cut_cost;
+    share->even_cuts = !decode->batch_invariant &&
+                       (decode->item_cost + largest > cut || share->whole_items * all > cut * share->units);
+    const int64_t least =
+        divide_up((share->pieces * LEAST_ITEM_COST + share->key_blocks) * share->units, share->main_blocks);
+    if (share->even_cuts && least <= SMALL_SHARE) {
+        share->even_share = least;
+        share->even_item_cost = LEAST_ITEM_COST;
+    }
+    share->even_token_cost = (share->pieces * share->even_item_cost + share->key_blocks) * (share->units / tokens);
 }
 
 bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
@@ -83,7 +111,8 @@ bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int6
     const int64_t most = share.units * (may_cut(decode, &share) ? share.key_blocks + LEAST_ITEM_COST : share.pieces);
     share.main_blocks = smaller(sm_count, most);
     share.whole_items = share.main_blocks > 0 ? divide_up(share.units, share.main_blocks) : 0;
-    set_parts(decode, &share);
+    set_parts(decode, sm_count, &share);
+    divide_evenly(decode, tokens, &share);
     if (share.combine_blocks > INT32_MAX)
         return false;
     *out = share;

@@ -11,7 +11,8 @@ enum { GEN_DECODE_WALK_BYTES = 176 }; /* of shared memory, behind what prefill's
 struct gen_decode {
     int32_t block_heads;
     int32_t head_blocks;
-    int32_t combine_heads; /* rows of a block of threads that combines */
+    int32_t combine_warps;  /* of a block of threads that combines */
+    int32_t most_row_warps; /* of them that share a row */
     int32_t d_v;
     int32_t item_cost; /* blocks of keys that an item counts for beside its own */
     int32_t cut_cost;  /* and that cutting it must gain */
@@ -27,10 +28,17 @@ struct gen_decode_share {
     int64_t whole_items;    /* units that one of them has at most where none is cut */
     int64_t parts;          /* that there is place for */
     int64_t combine_blocks; /* 0: no item can be cut, nothing is combined */
+    int64_t row_warps;      /* of those that share a row */
     /* The workspace: from its beginning, each a multiple of 16 bytes. */
     int64_t part_out_bytes;
     int64_t part_lse_bytes;
     int64_t shared_bytes; /* what of smla_decode_params is `shared` */
+    /* How the row of items is divided where every list counts in whole; templates/decode_schedule.cuh has the same for
+     * real lengths, and what it means. */
+    int64_t even_share;
+    int64_t even_item_cost;
+    int64_t even_token_cost;
+    bool even_cuts;
 };
 
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan);

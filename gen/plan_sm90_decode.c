@@ -8,7 +8,7 @@
 #include "plan_decode.h"
 #include "plan_formats.h"
 
-enum { COMBINE_THREADS = 256, RUN_ELEMS = 8, PARTS_IN_FLIGHT = 4 };
+enum { COMBINE_THREADS = 256, RUN_ELEMS = 8, MOST_ROW_WARPS = 2, PARTS_IN_FLIGHT = 4 };
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {
@@ -19,11 +19,14 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
                "of keys, that beginning and ending a token's keys takes the time of: 3.4 measured with 64 heads of v4");
     add_number(plan, "cut_cost_blocks", 2, "blocks", GEN_BY_PLAN,
                "of keys, that a part's way through memory takes the time of; not measured");
-    add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN, "of a block that combines: 32 a head");
+    add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN,
+               "of a block that combines: 32 a head, or 64");
+    add_number(plan, "most_row_warps", MOST_ROW_WARPS, "warps", GEN_BY_PLAN,
+               "share a row's columns, where there are few rows and it is latency that counts");
     add_number(plan, "run_elems", RUN_ELEMS, "elements", GEN_BY_PLAN,
                "a lane of it reads at once: two times 16 bytes of float32");
     add_number(plan, "parts_in_flight", PARTS_IN_FLIGHT, "parts", GEN_BY_PLAN,
-               "read before the first is added: 8 KiB a warp");
+               "read before it is known what they count: 8 KiB a warp");
 }
 
 static void add_variants(const struct gen_spec *spec, const char *entry, struct gen_plan *plan)

@@ -14,29 +14,22 @@
 #include "plan_formats.h"
 #include "prefill_params.h"
 
-/* Tiles of 64 columns that leave room for four staged turns, and a register budget to match. */
-static int32_t query_register_tiles(const struct gen_spec *spec)
-{
-    return !gen_plan_dequantises(spec) ? 0 : spec->d_qk == 512 ? 2 : 4;
-}
+/* Tiles of 64 columns: as many as the softmax warpgroup has registers for, and no more than pass through the others'
+ * place in shared memory. */
+enum { QUERY_REGISTER_TILES = 4 };
 
 static void add_roles(const struct gen_spec *spec, struct gen_plan *plan)
 {
-    const int32_t tiles = query_register_tiles(spec);
+    const int32_t tiles = gen_plan_dequantises(spec) ? QUERY_REGISTER_TILES : 0;
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
     add_number(plan, "query_register_tiles", tiles, "tiles", GEN_BY_PLAN,
                tiles > 0 ? "of 64 columns of the query, 16 registers each: quantised keys are staged in their place"
                          : "the query is in shared memory");
-    if (tiles > 0) {
-        add_number(plan, "softmax_registers", tiles == 2 ? 120 : 152, "registers", GEN_BY_PLAN,
-                   "32 logits, 16 for each tile of the query, addresses");
-        add_number(plan, "output_registers", tiles == 2 ? 192 : 176, "registers", GEN_BY_PLAN,
-                   tiles == 2 ? "128 accumulators, keys on their way; 120 + 2 x 192 = 3 x 168"
-                              : "128 accumulators, keys on their way; 152 + 2 x 176 = 3 x 168");
-        return;
-    }
-    add_number(plan, "softmax_registers", 152, "registers", GEN_BY_PLAN, "32 logits and addresses; gives 16 away");
-    add_number(plan, "output_registers", 176, "registers", GEN_BY_PLAN, "128 accumulators; 152 + 2 x 176 = 3 x 168");
+    add_number(plan, "softmax_registers", 152, "registers", GEN_BY_PLAN,
+               tiles > 0 ? "32 logits, 16 for each tile of the query, addresses; gives 16 away"
+                         : "32 logits and addresses; gives 16 away");
+    add_number(plan, "output_registers", 176, "registers", GEN_BY_PLAN,
+               "128 accumulators, keys on their way; 152 + 2 x 176 = 3 x 168");
 }
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)

@@ -238,6 +238,13 @@ static void fill_params(const smla_kernel *kernel, const struct call *call, stru
     params->piece_blocks = (int)call->share.piece_blocks;
     params->main_blocks = (int)call->share.main_blocks;
     params->whole_items = (int)call->share.whole_items;
+    params->row_warps = (int)call->share.row_warps;
+    if (call->args.topk_length == NULL && call->args.extra_topk_length == NULL) {
+        params->even_share = (int)call->share.even_share;
+        params->even_item_cost = (int)call->share.even_item_cost;
+        params->even_token_cost = (int)call->share.even_token_cost;
+        params->even_cuts = call->share.even_cuts;
+    }
 }
 
 /* ---- The call ---- */

@@ -15,7 +15,9 @@ template <typename PARTIAL> struct row_parts {
     const smla_combine_params &params;
     i64 token;
     int head;
+    static constexpr int ROW_WARPS = 1;
     int lane;
+    int row_warp;
     float to_log2;
 
     __device__ __forceinline__ u32 count() const
@@ -49,19 +51,19 @@ template <typename PARTIAL> struct row_parts {
 template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combine(const smla_combine_params &params)
 {
     int head = blockIdx.x % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS + threadIdx.x / LANES;
-    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS, head, (int)threadIdx.x % LANES,
-                                      params.partial_is_base_2 ? 1.0f : LOG2_E};
+    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS,           head, (int)threadIdx.x % LANES,
+                                      0,      params.partial_is_base_2 ? 1.0f : LOG2_E};
     if (head >= SMLA_H_Q)
         return; /* a whole warp: nobody waits for it */
     griddepcontrol_wait();
     float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
     float *lse =
         params.lse ? params.lse + parts.token * params.lse_stride_token + head * params.lse_stride_head : nullptr;
-    float out[RUNS][RUN];
+    float out[ROW_RUNS][RUN];
     combine_row(parts, params.lse_flags, params.attn_sink != nullptr, sink, lse, out);
     griddepcontrol_launch_dependents();
     OUT *to = (OUT *)params.out + parts.token * params.out_stride_token + head * params.out_stride_head;
-    for (int run = 0; run < RUNS; run++)
+    for (int run = 0; run < ROW_RUNS; run++)
         store_run(to + column_of(parts, run), out[run]);
 }
 

@@ -1,8 +1,8 @@
-/* What combining the parts of a row takes, wherever they lie. One warp computes one row, in three passes over the
- * parts: the largest lse, the sum of weights, the sum of rows. A lane has one part of 32 where weights are made, and
- * RUNS runs of RUN columns where rows are added. The shares w / sum are made before rows are read: they add up to at
- * most 1, so no sum overflows whose terms do not; and an empty part's row, whatever stands there, is read only where
- * the parts say so.
+/* What combining the parts of a row takes, wherever they lie. One warp computes one row, or some of its columns, in
+ * three passes over the parts: the largest lse, the sum of weights, the sum of rows. A lane has one part of 32 where
+ * weights are made, and RUNS runs of RUN columns where rows are added. The shares w / sum are made before rows are
+ * read: they add up to at most 1, so no sum overflows whose terms do not; and an empty part's row, whatever stands
+ * there, is read only where the parts say so.
  *
  * A NaN lse makes its row NaN; a NaN in a part that is not empty, its column. For any architecture. */
 #ifndef SMLA_COMBINE_ROW_CUH
@@ -15,9 +15,9 @@
 
 static constexpr int LANES = 32;
 static constexpr u32 ALL_LANES = 0xffffffff;
-static constexpr int RUN = SMLA_RUN_ELEMS;            /* consecutive columns of a lane */
-static constexpr int RUNS = SMLA_D_V / (LANES * RUN); /* LANES * RUN columns apart */
-static_assert(RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16, d_v in whole");
+static constexpr int RUN = SMLA_RUN_ELEMS;                /* consecutive columns of a lane */
+static constexpr int ROW_RUNS = SMLA_D_V / (LANES * RUN); /* of a row, LANES * RUN columns apart */
+static_assert(ROW_RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16, d_v in whole");
 
 /* The functions below are templates over a row's parts:
  *
@@ -29,7 +29,15 @@ static_assert(RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16, d_v
  *                                     logit is -inf has an infinite element, and then that is read too
  *   bool is_base_2() const            of lse
  *   float to_log2                     from its logarithms
- *   int lane */
+ *   int lane
+ *   ROW_WARPS                         warps that share a row's columns
+ *   int row_warp                      which of them this is */
+
+/* Runs of columns that a lane has. */
+template <class parts> __device__ __forceinline__ constexpr int runs_of()
+{
+    return ROW_RUNS / parts::ROW_WARPS;
+}
 
 /* ---- Runs of columns ---- */
 
@@ -69,7 +77,7 @@ __device__ __forceinline__ void store_run(float *to, const float (&x)[RUN])
 /* The first column of a lane's run. */
 template <class parts> __device__ __forceinline__ int column_of(const parts &of, int run)
 {
-    return (run * LANES + of.lane) * RUN;
+    return ((of.row_warp * runs_of<parts>() + run) * LANES + of.lane) * RUN;
 }
 
 /* ---- Weights ---- */
@@ -156,56 +164,81 @@ __device__ __forceinline__ int take_lowest(u32 &mask)
     return lowest;
 }
 
-/* Adds the rows of the parts, in order of parts. */
-template <class parts>
-__device__ __forceinline__ void add_rows(const parts &of, float max, float share_of_one, float (&out)[RUNS][RUN])
-{
-    const auto *rows = of.rows();
-    for (u32 first = 0; first < of.count(); first += LANES) {
-        float lse = load_lse(of, first + of.lane);
-        float share = weight_of(of, lse, max) * share_of_one;
-        bool is_there = of.has_empty_rows() ? first + of.lane < of.count() : lse != -infinity();
-        u32 waiting = __ballot_sync(ALL_LANES, is_there);
-        while (waiting) {
-            int from[SMLA_PARTS_IN_FLIGHT]; /* the same in every lane */
-            float x[SMLA_PARTS_IN_FLIGHT][RUNS][RUN];
+/* Some parts' rows on their way: the fewer columns, the more rows. */
+template <class parts> struct rows_in_flight {
+    static constexpr int RUNS = runs_of<parts>();
+    static constexpr int ROWS = SMLA_PARTS_IN_FLIGHT * parts::ROW_WARPS;
+    int from[ROWS]; /* of 32 parts; -1: none. The same in every lane */
+    float x[ROWS][RUNS][RUN];
+
+    /* Begins to read the first rows that wait, of the parts from `first` on. */
+    __device__ __forceinline__ void load(const parts &of, u32 first, u32 &waiting)
+    {
 #pragma unroll
-            for (int i = 0; i < SMLA_PARTS_IN_FLIGHT; i++) {
-                from[i] = take_lowest(waiting);
-                if (from[i] < 0)
-                    break;
-                const auto *part = rows + of.row_offset(first + from[i]);
-                for (int run = 0; run < RUNS; run++)
-                    load_run(part + column_of(of, run), x[i][run]);
-            }
-#pragma unroll
-            for (int i = 0; i < SMLA_PARTS_IN_FLIGHT; i++) {
-                if (from[i] < 0)
-                    break;
-                float p = __shfl_sync(ALL_LANES, share, from[i]);
-                for (int run = 0; run < RUNS; run++)
-                    for (int j = 0; j < RUN; j++)
-                        out[run][j] = fmaf(p, x[i][run][j], out[run][j]);
-            }
+        for (int i = 0; i < ROWS; i++) {
+            from[i] = take_lowest(waiting);
+            if (from[i] < 0)
+                continue;
+            const auto *part = of.rows() + of.row_offset(first + from[i]);
+            for (int run = 0; run < RUNS; run++)
+                load_run(part + column_of(of, run), x[i][run]);
         }
     }
+    /* share: of the lane's part. */
+    __device__ __forceinline__ void add(float share, float (&out)[RUNS][RUN]) const
+    {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            if (from[i] < 0)
+                continue;
+            float p = __shfl_sync(ALL_LANES, share, from[i]);
+            for (int run = 0; run < RUNS; run++)
+                for (int j = 0; j < RUN; j++)
+                    out[run][j] = fmaf(p, x[i][run][j], out[run][j]);
+        }
+    }
+};
+
+/* A bit for each of 32 parts from `first` on that there are. */
+template <class parts> __device__ __forceinline__ u32 parts_from(const parts &of, u32 first)
+{
+    const u32 left = of.count() - first;
+    return left < LANES ? (1u << left) - 1 : ALL_LANES;
 }
 
-/* The row, all of it; sink: -inf for none. Its lse goes to `lse` where that is not NULL. */
+/* The row, all of it; sink: -inf for none. Its lse goes to `lse` where that is not NULL. Rows are added in order of
+ * parts. Where every row is there, the first are on their way before it is known what they count. */
 template <class parts>
 __device__ __forceinline__ void combine_row(const parts &of, u32 flags, bool has_sink, float sink, float *lse,
-                                            float (&out)[RUNS][RUN])
+                                            float (&out)[runs_of<parts>()][RUN])
 {
+    rows_in_flight<parts> rows;
+    u32 waiting = 0;
+    if (of.has_empty_rows()) {
+        waiting = parts_from(of, 0);
+        rows.load(of, 0, waiting);
+    }
     float max = find_max(of);
     float sum = sum_weights(of, max);
-    if (lse && of.lane == 0)
+    if (lse && of.row_warp == 0 && of.lane == 0)
         *lse = final_lse(of, flags, has_sink, max, sum, sink);
 
     float share_of_one = share_of_weight(of, max, sum, sink);
-    for (int run = 0; run < RUNS; run++)
+    for (int run = 0; run < runs_of<parts>(); run++)
         for (int j = 0; j < RUN; j++)
             out[run][j] = 0.0f * share_of_one; /* NaN by a NaN sink */
-    add_rows(of, max, share_of_one, out);
+    for (u32 first = 0; first < of.count(); first += LANES) {
+        float part_lse = load_lse(of, first + of.lane);
+        float share = weight_of(of, part_lse, max) * share_of_one;
+        if (of.has_empty_rows() && first == 0)
+            rows.add(share, out);
+        else
+            waiting = of.has_empty_rows() ? parts_from(of, first) : __ballot_sync(ALL_LANES, part_lse != -infinity());
+        while (waiting) {
+            rows.load(of, first, waiting);
+            rows.add(share, out);
+        }
+    }
 }
 
 #endif

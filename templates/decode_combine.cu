@@ -1,5 +1,6 @@
-/* Combines the parts of decode's cut items into their rows of out and lse. For any architecture. One warp a row
- * (combine_row.cuh); nothing where an item is whole, whose row the main kernel has written. Launched while that ends.
+/* Combines the parts of decode's cut items into their rows of out and lse. For any architecture. One warp a row, or
+ * two (combine_row.cuh); nothing where an item is whole, whose row the main kernel has written. Launched while that
+ * ends.
  */
 #include "combine_row.cuh"
 #include "decode_params.h"
@@ -11,21 +12,27 @@
 #include "types.cuh"
 
 static constexpr int COMBINE_WARPS = SMLA_COMBINE_THREADS / LANES;
-static constexpr int ROW_GROUPS = (SMLA_BLOCK_HEADS + COMBINE_WARPS - 1) / COMBINE_WARPS;
 
-/* The parts of a row of a unit. */
-struct row_parts {
-    const smla_decode_params &params;
+/* A unit whose parts are to be combined, and where they are. */
+struct shared_unit {
     i32 unit;
-    i32 row; /* of the unit's heads */
-    u32 parts;
+    u32 parts;       /* 0: nothing to do */
     i32 first_block; /* of threads: the one that has the unit's first keys */
+};
+
+/* The parts of a row of a unit, for one of `warps` that share its columns. */
+template <int WARPS> struct row_parts {
+    static constexpr int ROW_WARPS = WARPS;
+    const smla_decode_params &params;
+    shared_unit of;
+    i32 row; /* of the unit's heads */
     int lane;
+    int row_warp;
     float to_log2;
 
     __device__ __forceinline__ u32 count() const
     {
-        return parts;
+        return of.parts;
     }
     __device__ __forceinline__ bool is_base_2() const
     {
@@ -38,9 +45,9 @@ struct row_parts {
     /* As part_of (decode_place.cuh) gives them. */
     __device__ __forceinline__ i64 row_of(u32 part) const
     {
-        const i32 number = !MAY_CUT    ? unit * params.pieces + part
-                           : part == 0 ? first_block
-                                       : params.main_blocks + first_block + part;
+        const i32 number = !MAY_CUT    ? of.unit * params.pieces + part
+                           : part == 0 ? of.first_block
+                                       : params.main_blocks + of.first_block + part;
         return (i64)number * SMLA_BLOCK_HEADS + row;
     }
     __device__ __forceinline__ float lse(u32 part) const
@@ -57,39 +64,47 @@ struct row_parts {
     }
 };
 
-/* Finds the unit that this block of threads has rows of; parts 0: nothing to do. */
-__device__ __forceinline__ row_parts find_parts(const smla_decode_params &params, i32 source)
+/* source: the block of threads that has the unit's first keys; where kernels may not cut, the unit. (Worked out here
+ * without lengths, it takes longer than to read: as a rule nothing of this kernel runs before the main kernel's end.)
+ */
+__device__ __forceinline__ shared_unit find_unit(const smla_decode_params &params, i32 source)
 {
-    row_parts of = {params, source, 0, 0, source, (int)threadIdx.x % LANES, 1.0f};
-    if (MAY_CUT) {
-        of.unit = params.shared[2 * source];
-        of.parts = params.shared[2 * source + 1];
-        return of;
-    }
+    if (MAY_CUT)
+        return {params.shared[2 * source], (u32)params.shared[2 * source + 1], source};
     const token_cost cost = cost_of_token(params, source / SMLA_HEAD_BLOCKS);
-    of.parts = cost.blocks > params.piece_blocks ? cost.pieces : 0;
-    return of;
+    return {source, cost.blocks > params.piece_blocks ? (u32)cost.pieces : 0, source};
 }
 
-/* ROW_GROUPS blocks for each block of threads of the main kernel; where that may not cut, for each unit. */
-extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS, 1)
-    smla_decode_combine(const __grid_constant__ smla_decode_params params)
+template <int WARPS> __device__ __forceinline__ void combine(const smla_decode_params &params)
 {
-    const smla_prefill_params &prefill = params.prefill;
+    constexpr int ROWS = COMBINE_WARPS / WARPS, GROUPS = (SMLA_BLOCK_HEADS + ROWS - 1) / ROWS;
+    const int warp = threadIdx.x / LANES;
     griddepcontrol_wait();
-    row_parts parts = find_parts(params, blockIdx.x / ROW_GROUPS);
-    parts.row = blockIdx.x % ROW_GROUPS * COMBINE_WARPS + threadIdx.x / LANES;
-    const int head = parts.unit % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS + parts.row;
-    if (parts.parts == 0 || parts.row >= SMLA_BLOCK_HEADS || head >= SMLA_H_Q)
+    const shared_unit unit = find_unit(params, blockIdx.x / GROUPS);
+    const row_parts<WARPS> parts = {
+        params, unit, (i32)(blockIdx.x % GROUPS * ROWS + warp / WARPS), (int)threadIdx.x % LANES, warp % WARPS, 1.0f};
+    const smla_prefill_params &prefill = params.prefill;
+    const int head = unit.unit % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS + parts.row;
+    if (unit.parts == 0 || parts.row >= SMLA_BLOCK_HEADS || head >= SMLA_H_Q)
         return; /* a whole warp: nobody waits for it */
 
-    const token_place at = place_of_token(params, parts.unit / SMLA_HEAD_BLOCKS);
+    const token_place at = place_of_token(params, unit.unit / SMLA_HEAD_BLOCKS);
     float sink = prefill.attn_sink ? prefill.attn_sink[head] : -infinity();
     float *lse = prefill.lse ? prefill.lse + lse_offset(params, at, head) : nullptr;
-    float out[RUNS][RUN];
+    float out[ROW_RUNS / WARPS][RUN];
     combine_row(parts, prefill.lse_flags, prefill.attn_sink != nullptr, sink, lse, out);
     griddepcontrol_launch_dependents();
     u16 *to = (u16 *)prefill.out + out_offset(params, at) + head * prefill.out_stride_head;
-    for (int run = 0; run < RUNS; run++)
+    for (int run = 0; run < ROW_RUNS / WARPS; run++)
         store_run(to + column_of(parts, run), out[run]);
+}
+
+/* Blocks for all rows of each block of threads of the main kernel; where that may not cut, of each unit. */
+extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS, 1)
+    smla_decode_combine(const __grid_constant__ smla_decode_params params)
+{
+    if (params.row_warps == SMLA_MOST_ROW_WARPS)
+        combine<SMLA_MOST_ROW_WARPS>(params);
+    else
+        combine<1>(params);
 }

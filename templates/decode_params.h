@@ -24,6 +24,11 @@ struct smla_decode_params {
     int piece_blocks; /* blocks of keys an item has at most */
     int main_blocks;  /* blocks of threads of the main kernel */
     int whole_items;  /* units that one of them has at most where none is cut */
+    int even_share;   /* without lengths, how the row of items is divided (decode_schedule.cuh); 0: by the lengths */
+    int even_item_cost;
+    int even_token_cost; /* of a token's items, of all blocks of heads */
+    int even_cuts;
+    int row_warps; /* of decode_combine.cu, that share a row */
 };
 
 #endif

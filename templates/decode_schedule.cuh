@@ -89,19 +89,6 @@ __device__ __forceinline__ i32 tokens_of_thread(const smla_decode_params &params
     return (params.tokens + SMLA_THREADS - 1) / SMLA_THREADS;
 }
 
-/* Without lengths every token costs the same, and a thread's run is all of them. */
-__device__ __forceinline__ bool is_uniform(const smla_decode_params &params)
-{
-    return !params.prefill.cache[0].topk_length && !params.prefill.cache[CACHES - 1].topk_length;
-}
-
-__device__ __forceinline__ cost_sums sum_equal_costs(const smla_decode_params &params)
-{
-    const token_cost cost = cost_of_token(params, 0);
-    const token_cost all = {cost.blocks * params.tokens, cost.pieces * params.tokens};
-    return {{0, 0}, all, all, blocks_of_piece(params, cost.blocks, 0)};
-}
-
 __device__ __forceinline__ i32 sum_up_to(i32 value)
 {
 #pragma unroll
@@ -193,8 +180,17 @@ __device__ __forceinline__ item_place place_in_token(const smla_decode_params &p
     return {2 * into_item > item_cost ? item + 1 : item, 0}; /* the nearer end */
 }
 
-/* Finds where in the row of items a cost is reached, in the thread that has the token; past the last it is the end.
- * item_end: where the item that is cut there ends, or 0. */
+/* item_end: where the item that is cut there ends, or 0. */
+__device__ __forceinline__ void set_place(const smla_decode_params &params, const division &by, i32 token,
+                                          const token_cost &cost, i32 target, i32 offset, item_place &place,
+                                          i32 &item_end)
+{
+    const i32 unit = cost.unit(by.item_cost);
+    place = place_in_token(params, by, token, cost, offset);
+    item_end = place.block > 0 ? target - offset + (offset < unit ? unit : 2 * unit) : 0;
+}
+
+/* Finds where in the row of items a cost is reached, in the thread that has the token; past the last it is the end. */
 __device__ __forceinline__ void find_place(const smla_decode_params &params, const cost_sums &sums, const division &by,
                                            i32 first_token, i32 target, item_place &place, i32 &item_end)
 {
@@ -210,40 +206,54 @@ __device__ __forceinline__ void find_place(const smla_decode_params &params, con
         return;
     i32 token = first_token;
     token_cost cost = cost_of_token(params, token);
-    if (is_uniform(params)) {
-        const i32 before = (i32)((u32)offset / (u32)(cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS));
-        token += before;
-        offset -= before * cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS;
-    }
 #pragma unroll 1
     while (offset >= cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS) {
         offset -= cost.unit(by.item_cost) * SMLA_HEAD_BLOCKS;
         cost = cost_of_token(params, ++token);
     }
-    const i32 unit = cost.unit(by.item_cost);
-    place = place_in_token(params, by, token, cost, offset);
-    item_end = place.block > 0 ? target - offset + (offset < unit ? unit : 2 * unit) : 0;
+    set_place(params, by, token, cost, target, offset, place, item_end);
+}
+
+/* The same without lengths: every token costs what the first does, and the division is known (gen/plan_decode.c). */
+__device__ __forceinline__ void find_even_place(const smla_decode_params &params, i32 target, item_place &place,
+                                                i32 &item_end)
+{
+    const u32 token = (u32)target / (u32)params.even_token_cost;
+    if (token >= (u32)params.tokens) {
+        place = {params.tokens * SMLA_HEAD_BLOCKS * params.pieces, 0};
+        item_end = 0;
+        return;
+    }
+    const division by = {params.even_item_cost, params.even_share, params.even_cuts != 0};
+    set_place(params, by, token, cost_of_token(params, token), target, target - token * params.even_token_cost, place,
+              item_end);
 }
 
 /* Every thread of the block. The range is in memory afterwards. */
 __device__ __forceinline__ void make_schedule(const smla_decode_params &params, schedule_memory &memory)
 {
-    const bool uniform = is_uniform(params);
-    const cost_sums sums = uniform ? sum_equal_costs(params) : sum_costs(params, memory);
-    const division by = divide(params, sums);
-    const i32 block = blockIdx.x, first_token = uniform ? 0 : threadIdx.x * tokens_of_thread(params);
-    if (!uniform || threadIdx.x == 0)
+    const i32 block = blockIdx.x;
+    i32 share = params.even_share;
+    if (share > 0) {
+        const int end = threadIdx.x;
+        if (end < 2)
+            find_even_place(params, (block + end) * share, memory.place[end], memory.cut_item_end[end]);
+    } else {
+        const cost_sums sums = sum_costs(params, memory);
+        const division by = divide(params, sums);
+        share = by.share;
 #pragma unroll 1
         for (int end = 0; end < 2; end++)
-            find_place(params, sums, by, first_token, (block + end) * by.share, memory.place[end],
-                       memory.cut_item_end[end]);
+            find_place(params, sums, by, threadIdx.x * tokens_of_thread(params), (block + end) * share,
+                       memory.place[end], memory.cut_item_end[end]);
+    }
     __syncthreads();
     if (MAY_CUT && params.shared && threadIdx.x == 0) {
         const item_place begin = memory.place[0], end = memory.place[1];
         const bool has_first_keys = begin.item < end.item || begin.block == 0;
         params.shared[2 * block] = end.item;
         params.shared[2 * block + 1] =
-            end.block > 0 && has_first_keys ? divide_up(memory.cut_item_end[1], by.share) - block : 0;
+            end.block > 0 && has_first_keys ? divide_up(memory.cut_item_end[1], share) - block : 0;
     }
 }
 

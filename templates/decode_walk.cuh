@@ -32,9 +32,16 @@ __device__ __forceinline__ void init_walk()
     mbarrier_init(shared_address(&walk().query_free), OUTPUT_THREADS);
 }
 
+/* Where this block's range begins (0) and ends (1). */
+__device__ __forceinline__ item_place place_of_range(int end)
+{
+    const item_place place = walk().schedule.place[end];
+    return {warp_uniform(place.item), warp_uniform(place.block)};
+}
+
 __device__ __forceinline__ bool is_in_range(i32 item)
 {
-    const item_place end = walk().schedule.place[1];
+    const item_place end = place_of_range(1);
     return item < end.item || (item == end.item && end.block > 0);
 }
 
@@ -44,14 +51,15 @@ __device__ __forceinline__ bool set_work(work &w, i32 item, i32 from)
 {
     for (; is_in_range(item); item++, from = 0) {
         const i32 unit = MAY_CUT ? item : item / w.call.pieces, piece = item - unit * (MAY_CUT ? 1 : w.call.pieces);
-        const i32 token = unit / SMLA_HEAD_BLOCKS, request = token / w.call.s_q;
+        const i32 token = unit / SMLA_HEAD_BLOCKS, request = (i32)((u32)token / (u32)w.call.s_q);
         w.request = request;
         w.position = token - request * w.call.s_q;
         set_lists(w);
+        make_uniform(w);
         const i32 unit_blocks = w.block_count, blocks = blocks_of_piece(w.call, unit_blocks, piece);
         if (blocks == 0 && piece > 0)
             continue;
-        const item_place end = walk().schedule.place[1];
+        const item_place end = place_of_range(1);
         const i32 to = item == end.item ? end.block : blocks;
         if (SMLA_HEAD_BLOCKS > 1) {
             w.first_head = unit % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS;
@@ -76,7 +84,7 @@ __device__ __forceinline__ work no_work(const smla_decode_params &params)
 
 __device__ __forceinline__ bool first_work(work &w)
 {
-    const item_place begin = walk().schedule.place[0];
+    const item_place begin = place_of_range(0);
     return set_work(w, begin.item, begin.block);
 }
 

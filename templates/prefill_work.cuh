@@ -51,6 +51,26 @@ __device__ __forceinline__ work make_work(const call_params &call, const token_p
     return w;
 }
 
+/* A number that is the same in all lanes, told to the compiler: what follows from it is computed once a warp, in
+ * registers of the warp's. */
+__device__ __forceinline__ i32 warp_uniform(i32 same)
+{
+    return __shfl_sync(0xffffffff, same, 0);
+}
+
+/* Tells it of what a work has from memory; the rest follows. (The persistent kernel does not, and loses nothing.) */
+__device__ __forceinline__ void make_uniform(work &w)
+{
+    w.block_count = 0;
+#pragma unroll
+    for (int c = 0; c < CACHES; c++) {
+        w.length[c] = warp_uniform(w.length[c]);
+        w.block_count += blocks_of(w.length[c]);
+        if (c == 0)
+            w.first_blocks = w.block_count;
+    }
+}
+
 /* The cache that a block's keys lie in. */
 __device__ __forceinline__ int cache_of(const work &w, int block)
 {

@@ -188,6 +188,21 @@ __device__ __forceinline__ u32 cvt_f16x2_e4m3x2(u16 values)
     return converted;
 }
 
+/* The same of a word's four: the halves are named to ptxas, which then shifts nothing. */
+__device__ __forceinline__ uint2 cvt_f16x2_e4m3x2_twice(u32 values)
+{
+    uint2 converted;
+    asm("{\n"
+        ".reg .b16 low, high;\n"
+        "mov.b32 {low, high}, %2;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+        "cvt.rn.f16x2.e4m3x2 %1, high;\n"
+        "}\n"
+        : "=r"(converted.x), "=r"(converted.y)
+        : "r"(values));
+    return converted;
+}
+
 /* 9.7.9.7 prmt, with all four bits of each selector (__byte_perm has three). */
 __device__ __forceinline__ u32 prmt(u32 low, u32 high, u32 selectors)
 {
@@ -246,6 +261,22 @@ __device__ __forceinline__ u64 wgmma_descriptor(u32 address, u32 leading_bytes, 
 __device__ __forceinline__ u64 wgmma_descriptor_plus(u64 descriptor, u32 bytes)
 {
     return descriptor + (bytes >> 4);
+}
+
+/* The same in the low word alone, which the address does not leave. The words are named to ptxas, or it adds 64 bits
+ * where the address is in a register. */
+__device__ __forceinline__ u64 wgmma_descriptor_plus_low(u64 descriptor, u32 bytes)
+{
+    u64 advanced;
+    asm("{\n"
+        ".reg .b32 low, high;\n"
+        "mov.b64 {low, high}, %1;\n"
+        "add.u32 low, low, %2;\n"
+        "mov.b64 %0, {low, high};\n"
+        "}\n"
+        : "=l"(advanced)
+        : "l"(descriptor), "r"(bytes >> 4));
+    return advanced;
 }
 
 /* ---- Of the persistent kernel ---- */

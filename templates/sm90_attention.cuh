@@ -37,6 +37,7 @@ static constexpr int TILE_STEPS = TILE_COLUMNS / WGMMA_K;
 static constexpr int REGISTER_STEPS = REGISTER_TILES * TILE_STEPS;
 
 static_assert(HEADS == 64, "tiles have 64 rows");
+static_assert(REGISTER_TILES <= REST_QUERY_TILES, "the first pass through the others' place");
 static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
 static_assert(SMLA_OUTPUT_WARPGROUPS == OUTPUT_WARPGROUPS && SMLA_OUTPUT_COLUMNS == OUTPUT_COLUMNS, "as planned");
 static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
@@ -120,7 +121,7 @@ __device__ __forceinline__ void multiply_values(block_memory &memory, int half, 
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < KEYS; k += WGMMA_K)
-        wgmma_m64n256k16_b_mn(out, wgmma_descriptor_plus(p, k * 2), wgmma_descriptor_plus(v, k * ROW_BYTES), 1);
+        wgmma_m64n256k16_b_mn(out, wgmma_descriptor_plus_low(p, k * 2), wgmma_descriptor_plus_low(v, k * ROW_BYTES), 1);
     wgmma_commit_group();
     wgmma_wait_group<0>();
 }
@@ -298,14 +299,14 @@ __device__ __forceinline__ void multiply_keys(block_memory &memory, int slot, co
 #pragma unroll
     for (int step = 0; step < SMLA_D_QK / WGMMA_K; step++) {
         const int tile = step / TILE_STEPS, in_tile = step % TILE_STEPS * WGMMA_K * 2;
-        const u64 key = wgmma_descriptor_plus(k, tile * TILE_BYTES + in_tile);
+        const u64 key = wgmma_descriptor_plus_low(k, tile * TILE_BYTES + in_tile);
 #if SMLA_QUERY_REGISTER_TILES
         if (step < REGISTER_STEPS) {
             wgmma_m64n64k16_a_registers_b_k(logit, fragments[step], key, step > 0);
             continue;
         }
 #endif
-        wgmma_m64n64k16_b_k(logit, wgmma_descriptor_plus(q, (tile - REGISTER_TILES) * TILE_BYTES + in_tile), key,
+        wgmma_m64n64k16_b_k(logit, wgmma_descriptor_plus_low(q, (tile - REGISTER_TILES) * TILE_BYTES + in_tile), key,
                             step > 0);
     }
     wgmma_commit_group();

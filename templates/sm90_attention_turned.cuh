@@ -176,8 +176,8 @@ __device__ __forceinline__ void multiply_values(block_memory &memory, int half, 
     for (int k = 0; k < KEYS; k += WGMMA_K)
 #pragma unroll
         for (int tile = 0; tile < HALF_TILES; tile++)
-            wgmma_m64nNk16_a_mn_b_k(out[tile], wgmma_descriptor_plus(v, tile * TILE_BYTES + k * ROW_BYTES),
-                                    wgmma_descriptor_plus(p, k * 2), 1);
+            wgmma_m64nNk16_a_mn_b_k(out[tile], wgmma_descriptor_plus_low(v, tile * TILE_BYTES + k * ROW_BYTES),
+                                    wgmma_descriptor_plus_low(p, k * 2), 1);
     wgmma_commit_group();
     wgmma_wait_group<0>();
 }
@@ -309,8 +309,8 @@ __device__ __forceinline__ void start_logits(block_memory &memory, int slot, flo
 #pragma unroll
     for (int d = 0; d < SMLA_D_QK; d += WGMMA_K) {
         int tile = d / TILE_COLUMNS, column = d % TILE_COLUMNS;
-        wgmma_m64nNk16_b_k(logit, wgmma_descriptor_plus(k, tile * TILE_BYTES + column * 2),
-                           wgmma_descriptor_plus(q, tile * HEAD_TILE_BYTES + column * 2), d > 0);
+        wgmma_m64nNk16_b_k(logit, wgmma_descriptor_plus_low(k, tile * TILE_BYTES + column * 2),
+                           wgmma_descriptor_plus_low(q, tile * HEAD_TILE_BYTES + column * 2), d > 0);
     }
     wgmma_commit_group();
 }

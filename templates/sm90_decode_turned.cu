@@ -24,9 +24,10 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
         init_walk();
     }
     griddepcontrol_wait();
+    griddepcontrol_launch_dependents(); /* what combines waits for the rest by itself */
     make_schedule(params, walk().schedule);
 
-    int warpgroup = threadIdx.x / WARPGROUP;
+    const int warpgroup = warp_uniform(threadIdx.x / WARPGROUP);
     work w = no_work(params);
     if (!first_work(w))
         return;

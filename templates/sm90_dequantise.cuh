@@ -72,6 +72,13 @@ __device__ __forceinline__ u32 staged_piece(const raw_half &raw, int k, int turn
 
 /* ---- Fetch ---- */
 
+/* Where a key's bytes are copied from; of an invalid entry no byte is, but addresses are formed: in the first query,
+ * whose row of bf16 is not shorter. One selection for all of a key's copies, which then differ by a constant. */
+__device__ __forceinline__ u64 readable(const key_source &from, const void *harmless)
+{
+    return from.values ? from.values : (u64)harmless;
+}
+
 /* Words that a format has no use for are left as they are. */
 template <class format, int HALF>
 __device__ __forceinline__ void fetch_scales(const key_source &from, u32 (&words)[MOST_SCALE_WORDS])
@@ -93,8 +100,8 @@ __device__ __forceinline__ void fetch_half(const key_sources &from, raw_half &ra
     using parts = half_of<format, HALF>;
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        const u64 values =
-            from.key[k].values + parts::FIRST * format::VALUE_BITS / 8 + threadIdx.x % 4 * (u64)sizeof(uint4);
+        const u64 values = readable(from.key[k], harmless) + parts::FIRST * format::VALUE_BITS / 8 +
+                           threadIdx.x % 4 * (u64)sizeof(uint4);
 #pragma unroll
         for (int turn = 0; turn < parts::TURNS; turn++) {
             const bool there = from.key[k].values && parts::has(turn);
@@ -102,7 +109,7 @@ __device__ __forceinline__ void fetch_half(const key_sources &from, raw_half &ra
             if (turn < REGISTER_TURNS)
                 raw.piece[k][turn] = load_global_16_if(there, source);
             else
-                cp_async_16(staged_piece(raw, k, turn), there ? (const void *)source : harmless, there ? 16 : 0);
+                cp_async_16(staged_piece(raw, k, turn), (const void *)source, there ? 16 : 0);
         }
         if (parts::TURNS > 0)
             fetch_scales<format, HALF>(from.key[k], raw.scales[k]);
@@ -166,9 +173,11 @@ __device__ __forceinline__ u32 scaled(float low, float high, float scale)
 template <class format> __device__ __forceinline__ uint4 scale_e4m3(u32 low, u32 high, u32 scale)
 {
     u32 pair[4];
+    const uint2 of_low = cvt_f16x2_e4m3x2_twice(low), of_high = cvt_f16x2_e4m3x2_twice(high);
+    const u32 halves[4] = {of_low.x, of_low.y, of_high.x, of_high.y};
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const u32 values = cvt_f16x2_e4m3x2((u16)((j < 2 ? low : high) >> j % 2 * 16));
+        const u32 values = halves[j];
         const float first = cvt_f32_f16((u16)values), second = cvt_f32_f16((u16)(values >> 16));
         pair[j] = format::SCALE_TYPE != SCALE_FP32 ? mul_bf16x2(pack_bf16(first, second), scale)
                                                    : scaled(first, second, __uint_as_float(scale));
@@ -202,16 +211,34 @@ template <class format> __device__ __forceinline__ uint4 make_chunk(const uint4 
 /* ---- Write ---- */
 
 /* Copies a thread's share of a tile that is bf16 in the cache: chunks mine and mine + 4. */
-__device__ __forceinline__ void copy_tile(u32 tile, int key, u64 source, bool there, const void *harmless)
+__device__ __forceinline__ void copy_tile(u32 tile, int key, u64 source, bool there)
 {
-    int mine = threadIdx.x % 4;
+    const int mine = threadIdx.x % 4;
+    source += mine * (u64)sizeof(uint4);
 #pragma unroll
-    for (int chunk = mine; chunk < mine + 8; chunk += 4)
-        cp_async_16(tile + swizzled(key, chunk), there ? (const void *)(source + chunk * 16) : harmless,
-                    there ? 16 : 0);
+    for (int chunk = 0; chunk < 8; chunk += 4)
+        cp_async_16(tile + swizzled(key, mine + chunk), (const void *)(source + chunk * sizeof(uint4)), there ? 16 : 0);
 }
 
-/* key_full: mbarrier at which each thread arrives twice: when its stores, and when its copies are written. */
+/* Half of the tiles that are bf16 in the cache, by copies. */
+template <class format, int HALF>
+__device__ __forceinline__ void copy_tail(const key_sources &from, u8 (&key)[KEY_TILES][TILE_BYTES],
+                                          const void *harmless)
+{
+    using parts = half_of<format, HALF>;
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        const u64 tail = readable(from.key[k], harmless) + (parts::QUANTISED ? format::TAIL_OFFSET : 0);
+#pragma unroll
+        for (int tile = HALF * HALF_TILES; tile < (HALF == 0 ? HALF_TILES : KEY_TILES); tile++)
+            if (tile >= parts::FIRST_TAIL_TILE)
+                copy_tile(shared_address(key[tile]), my_rows().low + 8 * k,
+                          tail + (tile - parts::FIRST_TAIL_TILE) * ROW_BYTES, from.key[k].values != 0);
+    }
+}
+
+/* key_full: mbarrier at which each thread arrives twice: when its stores, and when its copies are written. Who waits
+ * there orders both before wgmma (fence_proxy_async). */
 template <class format, int HALF>
 __device__ __forceinline__ void write_half(const key_sources &from, u8 (&key)[KEY_TILES][TILE_BYTES], u64 *key_full,
                                            const raw_half &raw, const void *harmless)
@@ -220,21 +247,16 @@ __device__ __forceinline__ void write_half(const key_sources &from, u8 (&key)[KE
     const int mine = threadIdx.x % 4;
     if (parts::TURNS > REGISTER_TURNS)
         cp_async_wait_all();
+    copy_tail<format, HALF>(from, key, harmless);
+    cp_async_mbarrier_arrive(shared_address(key_full));
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         const int row = my_rows().low + 8 * k;
         const u32 tiles = shared_address(key);
-        const bool there = from.key[k].values != 0;
         uint4 piece[MOST_TURNS]; /* what is staged is asked for before the others are converted */
 #pragma unroll
         for (int turn = 0; turn < parts::TURNS; turn++)
             piece[turn] = turn < REGISTER_TURNS ? raw.piece[k][turn] : load_shared_16(staged_piece(raw, k, turn));
-        const u64 tail = from.key[k].values + (parts::QUANTISED ? format::TAIL_OFFSET : 0);
-#pragma unroll
-        for (int tile = HALF * HALF_TILES; tile < (HALF == 0 ? HALF_TILES : KEY_TILES); tile++)
-            if (tile >= parts::FIRST_TAIL_TILE)
-                copy_tile(tiles + tile * TILE_BYTES, row, tail + (tile - parts::FIRST_TAIL_TILE) * ROW_BYTES, there,
-                          harmless);
 #pragma unroll
         for (int turn = 0; turn < parts::TURNS; turn++) {
             if (!parts::has(turn))
@@ -252,8 +274,6 @@ __device__ __forceinline__ void write_half(const key_sources &from, u8 (&key)[KE
             }
         }
     }
-    cp_async_mbarrier_arrive(shared_address(key_full));
-    fence_proxy_async();
     mbarrier_arrive(shared_address(key_full));
 }
 

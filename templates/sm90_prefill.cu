@@ -15,7 +15,9 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 __device__ __forceinline__ work my_work(const smla_prefill_params &params)
 {
     int first_head = blockIdx.x % SMLA_HEAD_BLOCKS * HEADS;
-    return make_work(params, {blockIdx.x / SMLA_HEAD_BLOCKS}, first_head, min(HEADS, SMLA_H_Q - first_head));
+    work w = make_work(params, {blockIdx.x / SMLA_HEAD_BLOCKS}, first_head, min(HEADS, SMLA_H_Q - first_head));
+    make_uniform(w);
+    return w;
 }
 
 /* HEAD_BLOCKS blocks a query token, side by side on blockIdx.x so that they find each other's keys in L2. */
@@ -28,7 +30,7 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
     named_barrier_sync(SETUP, SMLA_THREADS);
     griddepcontrol_wait();
 
-    int warpgroup = threadIdx.x / WARPGROUP;
+    const int warpgroup = warp_uniform(threadIdx.x / WARPGROUP);
     if (warpgroup == 0) {
         setmaxnreg_dec<SMLA_SOFTMAX_REGISTERS>();
         softmax_role(my_work(params), memory);

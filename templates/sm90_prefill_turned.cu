@@ -10,6 +10,14 @@
 
 static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
+/* Each role makes its own, so that no register is held for another's. */
+__device__ __forceinline__ work my_work(const smla_prefill_params &params)
+{
+    work w = make_work(params, {blockIdx.x}, 0, SMLA_H_Q);
+    make_uniform(w);
+    return w;
+}
+
 template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill_params &params)
 {
     extern __shared__ __align__(1024) u8 shared[];
@@ -20,13 +28,13 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
     named_barrier_sync(SETUP, SMLA_THREADS);
     griddepcontrol_wait();
 
-    int warpgroup = threadIdx.x / WARPGROUP;
+    const int warpgroup = warp_uniform(threadIdx.x / WARPGROUP);
     if (warpgroup == 0) {
         setmaxnreg_dec<SMLA_SOFTMAX_REGISTERS>();
-        softmax_role(make_work(params, {blockIdx.x}, 0, SMLA_H_Q), memory);
+        softmax_role(my_work(params), memory);
     } else {
         setmaxnreg_inc<SMLA_OUTPUT_REGISTERS>();
-        output_role<PAGED>(make_work(params, {blockIdx.x}, 0, SMLA_H_Q), memory, warpgroup - 1);
+        output_role<PAGED>(my_work(params), memory, warpgroup - 1);
     }
 }
 

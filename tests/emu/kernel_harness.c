@@ -348,7 +348,14 @@ static struct smla_decode_params with_sharing(struct emu_memory *memory, const s
                                       .pieces = (int)share->pieces,
                                       .piece_blocks = (int)share->piece_blocks,
                                       .main_blocks = (int)share->main_blocks,
-                                      .whole_items = (int)share->whole_items};
+                                      .whole_items = (int)share->whole_items,
+                                      .row_warps = (int)share->row_warps};
+    if (params->cache[0].topk_length == NULL) {
+        with.even_share = (int)share->even_share;
+        with.even_item_cost = (int)share->even_item_cost;
+        with.even_token_cost = (int)share->even_token_cost;
+        with.even_cuts = share->even_cuts;
+    }
     with.prefill.max_logits = NULL; /* decode has none */
     if (share->parts > 0) {
         with.part_out = (float *)(uintptr_t)workspace;
