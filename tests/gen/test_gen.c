@@ -133,6 +133,32 @@ static void golden_sm90_prefill_persistent(void **state)
     check_goldens(&desc, "sm90_prefill_persistent_h64_d512", "sm90_prefill_persistent");
 }
 
+/* Two caches; 128 heads, in two blocks; few heads, the tile turned round; bf16 cut as topk alone says. */
+static void golden_sm90_decode(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *plan, *kv_format, *extra_kv_format;
+        int32_t h_q, d_qk;
+        uint32_t batch_invariant;
+    } rows[] = {
+        {"sm90_decode_h64_d512_v4_v4", "v4", "v4", 64, 512, 0},
+        {"sm90_decode_h128_d576_v32", "v32", NULL, 128, 576, 0},
+        {"sm90_decode_turned_h8_d512_v4", "v4", NULL, 8, 512, 0},
+        {"sm90_decode_invariant_h64_d512", NULL, NULL, 64, 512, 1},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        smla_kernel_desc desc = prefill_desc("90");
+        desc.op = SMLA_OP_DECODE;
+        desc.h_q = rows[i].h_q;
+        desc.d_qk = rows[i].d_qk;
+        desc.kv_format = rows[i].kv_format;
+        desc.extra_kv_format = rows[i].extra_kv_format;
+        desc.batch_invariant = rows[i].batch_invariant;
+        check_goldens(&desc, rows[i].plan, NULL);
+    }
+}
+
 static void golden_prefill_reference(void **state)
 {
     smla_kernel_desc desc = prefill_desc("90");
@@ -808,6 +834,7 @@ int main(void)
         cmocka_unit_test(golden_sm90_prefill_wide),
         cmocka_unit_test(golden_sm90_prefill_turned),
         cmocka_unit_test(golden_sm90_prefill_persistent),
+        cmocka_unit_test(golden_sm90_decode),
         cmocka_unit_test(golden_prefill_reference),
         cmocka_unit_test(golden_sm90_prefill_checked),
         cmocka_unit_test(checked_adds_one_entry_point),

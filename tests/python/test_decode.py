@@ -255,6 +255,57 @@ def test_device_tensors_bring_their_workspace(device: int) -> None:
     assert np.array_equal(out.read(), wanted[0]) and np.array_equal(lse.read(), wanted[1])
 
 
+def test_workspace_size_is_what_calls_take(device: int) -> None:
+    """The bytes that are told are enough for the largest call and for smaller ones, and not one element too many."""
+    shape = dict(kv_format="v41", max_b=B, max_s_q=S_Q)
+    size = smla.decode_workspace_size(HEADS, 512, **shape, max_topk=200)
+    assert size > 0 and size % 4 == 0
+    assert smla.decode_workspace_size(HEADS, 512, **shape, max_topk=128) == 0, "nothing of 128 keys is cut"
+    assert smla.decode_workspace_size(HEADS, 512, **{**shape, "max_b": 0}, max_topk=200) == 0
+    assert smla.decode_workspace_size(HEADS, 512, **shape, max_topk=4000) >= size
+    assert smla.decode_workspace_size(2 * HEADS, 512, **shape, max_topk=200) > size
+    two = dict(shape, extra_kv_format="v41_fp4", max_topk=100)
+    assert smla.decode_workspace_size(HEADS, 512, **two) == 0
+    assert smla.decode_workspace_size(HEADS, 512, **two, max_extra_topk=100) > 0
+    for topk in (200, 130):
+        call, cache = make_query(512), make_cache("v41", 64, topk=topk)
+        arguments = {**call, **first(cache, kv_format="v41")}
+        wanted = smla.decode(**arguments)
+        arguments.update({key: OnDevice(value) for key, value in arguments.items() if isinstance(value, np.ndarray)})
+        out, lse = OnDevice(np.zeros_like(wanted[0])), OnDevice(np.zeros_like(wanted[1]))
+        workspace = OnDevice(np.full(size, 0xFF, np.uint8))
+        smla.decode(**arguments, out=out, lse=lse, workspace=workspace)
+        assert np.array_equal(out.read(), wanted[0]) and np.array_equal(lse.read(), wanted[1])
+        if topk == 200:
+            with pytest.raises(smla.InvalidArgumentError, match=f"this call needs {size} "):
+                smla.decode(**arguments, out=out, lse=lse, workspace=OnDevice(np.zeros(size - 1, np.uint8)))
+
+
+def test_workspace_size_with_pieces_of_the_list_alone(device: int) -> None:
+    """batch_invariant cuts by topk: in 1024 keys or more, so for none below."""
+    asked = dict(batch_invariant=True, max_b=2, max_s_q=1)
+    assert smla.decode_workspace_size(HEADS, 512, **asked, max_topk=1024) == 0
+    assert smla.decode_workspace_size(HEADS, 512, **asked, max_topk=1100) > 0
+    named = smla.decode_workspace_size(HEADS, 512, **asked, kv_format="bf16", max_topk=1100)
+    loaded = smla.stats()["kernels_loaded"]
+    assert smla.decode_workspace_size(HEADS, 512, **asked, max_topk=1100) == named
+    assert smla.stats()["kernels_loaded"] == loaded, "bf16 by name is the kernel of no name"
+
+
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        (dict(max_b=-1), "max_b -1"),
+        (dict(max_s_q=2**31), "max_s_q 2147483648"),
+        (dict(max_topk=-5), "max_topk -5"),
+        (dict(max_extra_topk=1), "max_extra_topk 1: .* reads one cache"),
+    ],
+)
+def test_workspace_size_refuses(device: int, sizes: Dict[str, int], message: str) -> None:
+    with pytest.raises(smla.InvalidArgumentError, match=message):
+        smla.decode_workspace_size(HEADS, 512, kv_format="v41", **{**dict(max_b=1, max_s_q=1, max_topk=1), **sizes})
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [

@@ -2,13 +2,14 @@
 
 Not run by ctest: tests/python/h200/run runs it, and each test is skipped by name where there is no card."""
 
+import dataclasses
 import importlib.util
 import os
 import pathlib
 import sys
 import time
 import types
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import pytest
 
@@ -18,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "h200"))
 import attention64  # noqa: E402
 import smla  # noqa: E402
 from smla import deepinfer, flashinfer_trace, kv_formats  # noqa: E402
-from smla.flash_mla import flash_mla_sparse_fwd  # noqa: E402
+from smla.flash_mla import flash_mla_sparse_fwd, flash_mla_with_kvcache, get_mla_metadata  # noqa: E402
 
 pytestmark = [pytest.mark.h200, pytest.mark.skipif(not torch.cuda.is_available(), reason="no card here")]
 CASES = pathlib.Path(os.environ.get("SMLA_CASES", "/nonexistent"))
@@ -332,6 +333,153 @@ def test_cuda_graph_of_both_entries() -> None:
         for got, wanted in zip(captured, both()):
             assert torch.equal(got, wanted)
         check(a, captured[:3])
+
+
+@dataclasses.dataclass
+class Paged:
+    """A cache, lists and lengths at addresses that stay, whose contents change. A quarter of the slots are NaN, and no
+    list selects them."""
+
+    name: str
+    page: int
+    pages: torch.Tensor  # [pages, bytes a page] uint8
+    written: torch.Tensor  # the slots that hold tokens
+    indices: torch.Tensor  # [b, s_q, topk] int32
+    length: torch.Tensor  # [b] or [b, s_q] int32
+
+    @classmethod
+    def make(cls, name: str, page: int, pages: int, lists: tuple, lengths: int, random: torch.Generator) -> "Paged":
+        """lists: b, s_q, topk. lengths: 1 one a request, 2 one a token."""
+        indices = torch.full(lists, -1, dtype=torch.int32, device="cuda")
+        length = torch.zeros(lists[:lengths], dtype=torch.int32, device="cuda")
+        cache = kv_formats.empty_cache(indices, pages, page, name, 16)
+        cache.fill_(0x7F)
+        order = torch.randperm(pages * page, generator=random, device="cuda")
+        made = cls(name, page, cache, order[: pages * page * 3 // 4].to(torch.int32), indices, length)
+        made.write(made.written, random)
+        return made
+
+    def write(self, slots: torch.Tensor, random: torch.Generator) -> None:
+        rows = torch.randn(len(slots), kv_formats.kv_format(self.name).d_qk, generator=random, device="cuda")
+        kv_formats.write(self.pages, slots, rows.bfloat16(), self.name, self.page)
+
+    def refill(self, replay: int, random: torch.Generator) -> None:
+        """Other tokens in 512 of the slots, other lists, other lengths: outside [0, topk] too; each third time one is
+        long and the others are short, and each fiftieth all are 0."""
+        self.write(self.written[torch.randperm(len(self.written), generator=random, device="cuda")[:512]], random)
+        picked = torch.randint(len(self.written), self.indices.shape, generator=random, device="cuda")
+        chance = torch.rand(self.indices.shape, generator=random, device="cuda")
+        slots = torch.where(chance < 0.05, -1, self.written[picked])
+        self.indices.copy_(torch.where(chance > 0.97, len(self.pages) * self.page, slots))
+        topk = self.indices.shape[2]
+        length = torch.randint(-3, topk + 6, self.length.shape, generator=random, device="cuda")
+        if replay % 3 == 1:
+            length.remainder_(70)
+            length.view(-1)[replay % length.numel()] = topk
+        if replay % 50 == 7:
+            length.zero_()
+        self.length.copy_(length)
+
+    def shaped(self) -> torch.Tensor:
+        """[pages, page, 1, bytes a token], as FlashMLA has it."""
+        size = kv_formats.kv_format(self.name).token_bytes
+        return self.pages.as_strided((len(self.pages), self.page, 1, size), (self.pages.stride(0), size, size, 1))
+
+    def valid(self) -> torch.Tensor:
+        length = self.length.reshape(len(self.length), -1, 1)
+        entry = torch.arange(self.indices.shape[2], device="cuda")
+        return (self.indices >= 0) & (self.indices < len(self.pages) * self.page) & (entry < length)
+
+
+def expected_of_decode(q: torch.Tensor, caches: List[Paged], sink: torch.Tensor) -> attention64.Expected:
+    b, s_q, heads, d = q.shape
+    rows = [kv_formats.gather(cache.pages, cache.indices, cache.name, cache.page) for cache in caches]
+    return attention64.attend(
+        q.reshape(-1, heads, d),
+        torch.cat(rows, dim=2).reshape(b * s_q, -1, d),
+        torch.cat([cache.valid() for cache in caches], dim=2).reshape(b * s_q, -1),
+        d**-0.5,
+        sink,
+    )
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.int16 if tensor.dtype == torch.bfloat16 else torch.int32)
+
+
+REPLAYS = 1000
+# Of each cache: format, tokens a page, pages, topk, and 1 for lengths of requests, 2 of tokens.
+REPLAYED = {
+    "two caches of v4": dict(heads=64, b=8, s_q=2, caches=[("v4", 64, 128, 128, 1), ("v4", 2, 2048, 512, 2)]),
+    "v32, 128 heads": dict(heads=128, b=4, s_q=1, caches=[("v32", 64, 256, 2048, 1)]),
+    "v4, 8 heads": dict(heads=8, b=17, s_q=4, caches=[("v4", 61, 100, 300, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_captured_decode_is_replayed_with_other_contents(name: str) -> None:
+    """flash_mla_with_kvcache is captured once. Each replay, over other queries, lists, lengths and tokens of the pages,
+    gives what an eager call gives then, bit for bit; some are held to float64."""
+    shape = REPLAYED[name]
+    heads, b, s_q = shape["heads"], shape["b"], shape["s_q"]
+    random = torch.Generator(device="cuda")
+    random.manual_seed(1)
+    caches = [
+        Paged.make(kind, page, pages, (b, s_q, topk), lengths, random)
+        for kind, page, pages, topk, lengths in shape["caches"]
+    ]
+    q = torch.zeros(b, s_q, heads, kv_formats.kv_format(caches[0].name).d_qk, dtype=torch.bfloat16, device="cuda")
+    sink = torch.randn(heads, generator=random, device="cuda")
+    sink[1], sink[2] = float("inf"), float("-inf")
+    second = {}
+    if len(caches) == 2:
+        second = dict(
+            extra_k_cache=caches[1].shaped(),
+            extra_indices_in_kvcache=caches[1].indices,
+            extra_topk_length=caches[1].length,
+        )
+    metadata = get_mla_metadata()[0]
+
+    def call() -> tuple:
+        return flash_mla_with_kvcache(
+            q,
+            caches[0].shaped(),
+            None,
+            None,
+            512,
+            metadata,
+            is_fp8_kvcache=True,
+            indices=caches[0].indices,
+            attn_sink=sink,
+            topk_length=caches[0].length,
+            **second,
+        )
+
+    call()  # makes the kernel ready
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out, lse = call()
+    previous, worst = torch.zeros_like(out), 0.0
+    for replay in range(REPLAYS):
+        q.copy_(torch.randn(q.shape, generator=random, device="cuda"))
+        for cache in caches:
+            cache.refill(replay, random)
+        out.fill_(float("nan"))
+        lse.fill_(float("nan"))
+        eager = call() if replay % 2 else None  # before the replay, or behind it
+        graph.replay()
+        eager = eager or call()
+        for what, got, wanted in zip(("out", "lse"), (out, lse), eager):
+            assert torch.equal(bits(got), bits(wanted)), f"replay {replay}: {what} has other bits than an eager call's"
+        assert not torch.equal(out, previous), f"replay {replay}: out is the replay's before"
+        previous.copy_(out)
+        if replay % 100 in (0, 1, 7):
+            expected = expected_of_decode(q, caches, sink)
+            measured = attention64.measure(expected, out, lse.swapaxes(1, 2), lse_units=8.01)
+            attention64.check(measured)
+            worst = max(worst, measured["bound"])
+    print(f"\nreplayed, {name}: {REPLAYS} times, at most {worst:.3f} of the bound")
 
 
 def test_views_as_inputs_and_outputs() -> None:

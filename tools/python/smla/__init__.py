@@ -6,7 +6,15 @@ signatures of those call sites; kv_formats reads and writes the quantised caches
 """
 
 from ._combine import combine
-from ._context import Support, prepare, prepare_combine, prepare_decode, query_support, stats
+from ._context import (
+    Support,
+    decode_workspace_size,
+    prepare,
+    prepare_combine,
+    prepare_decode,
+    query_support,
+    stats,
+)
 from ._decode import decode
 from ._kv_format import kv_layout
 from ._library import library
@@ -48,6 +56,7 @@ __all__ = [
     "UnsupportedError",
     "combine",
     "decode",
+    "decode_workspace_size",
     "kv_layout",
     "native_version",
     "prefill",

@@ -270,6 +270,39 @@ def prepare_decode(
 ) -> None:
     """Makes decode's kernel for a shape ready on a device, as the first call of decode() would. Formats: as for
     prepare."""
+    _decode_kernel(h_q, d_qk, d_v, kv_format, extra_kv_format, batch_invariant, device)
+
+
+def decode_workspace_size(
+    h_q: int,
+    d_qk: int,
+    d_v: int = 512,
+    *,
+    max_b: int,
+    max_s_q: int,
+    max_topk: int,
+    max_extra_topk: int = 0,
+    kv_format: Optional[AnyFormat] = None,
+    extra_kv_format: Optional[AnyFormat] = None,
+    batch_invariant: bool = False,
+    device: int = 0,
+) -> int:
+    """Bytes that decode() needs as workspace= for calls of up to these sizes, whatever the lengths are: asked once, for
+    the largest shapes. 0: these calls need none. The rest describes the kernel, which is made ready, as for
+    prepare_decode; max_extra_topk is 0 for one of one cache. Raises what smla_decode_workspace_size returns."""
+    kernel = _decode_kernel(h_q, d_qk, d_v, kv_format, extra_kv_format, batch_invariant, device)
+    return kernel.decode_workspace_size(max_b, max_s_q, max_topk, max_extra_topk)
+
+
+def _decode_kernel(
+    h_q: int,
+    d_qk: int,
+    d_v: int,
+    kv_format: Optional[AnyFormat],
+    extra_kv_format: Optional[AnyFormat],
+    batch_invariant: bool,
+    device: int,
+) -> Kernel:
     description = Description(
         h_q,
         d_qk,
@@ -279,7 +312,7 @@ def prepare_decode(
         kv_format=None if kv_format == "bf16" else kv_format,
         extra_kv_format=extra_kv_format,
     )
-    context(device).kernel(description)
+    return context(device).kernel(description)
 
 
 def prepare_combine(h_q: int, d_v: int = 512, *, device: int = 0) -> None:

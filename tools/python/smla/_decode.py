@@ -186,7 +186,8 @@ def decode(
     batch_invariant: a token's bits depend on its own inputs and topk alone; else on b, s_q, all lengths and sm_limit
     too. sm_limit: multiprocessors that the main kernel may take; 0 is all. after_previous: as in prefill().
     workspace: of device tensors; None allocates it beside a query of torch, or memory of the device, of any type, from
-    a 16-byte boundary, that this call has alone (an error tells how many bytes it needs). Host arrays do without.
+    a 16-byte boundary, that this call has alone; smla.decode_workspace_size tells how many bytes for the largest call.
+    Host arrays do without.
 
     Strides, streams, devices, captures and host arrays as in prefill(); smla.prepare_decode makes the kernel ready
     ahead. A captured call may be replayed with other contents of all inputs, lengths too.
