@@ -8,13 +8,15 @@
  * A block of threads computes one query token, up to 64 heads (the rows of heads that there are not are zeros, which
  * nobody reads from or writes to memory), or several of them one after the other (next_work):
  *
- *   query   [64 heads, d_qk]      read once into shared memory; a few tiles go on into the softmax warpgroup's
- * registers where shared memory is wanted for keys on their way key     [64 keys, d_qk]       gathered by index into
- * one of two slots, zeros where the entry is invalid; the same bytes are K (along d) and V (along keys). Keys that are
- * not bf16 are dequantised on the way P       [64 heads, 64 keys]   bf16, through shared memory from the softmax
- * warpgroup to the output warpgroups out     [64 heads, d_v]       fp32 accumulators, half of the columns in each
- * output warpgroup
- */
+ *   query   [64 heads, d_qk]      read once into shared memory; where keys are not bf16, its first tiles go on into
+ *                                 the softmax warpgroup's registers: their room is wanted for keys on their way
+ *   key     [64 keys, d_qk]       gathered by index into one of two slots, zeros where the entry is invalid; the same
+ *                                 bytes are K (along d) and V (along keys). What is not bf16 is dequantised
+ *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax to the output warpgroups
+ *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup
+ *
+ * What is the same in all lanes of a warp is said to be (warp_uniform, make_uniform): then it lies in registers of the
+ * warp's, and threads have none to spare beside the accumulators. */
 #ifndef SMLA_SM90_ATTENTION_CUH
 #define SMLA_SM90_ATTENTION_CUH
 

@@ -13,9 +13,9 @@
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
 #define SMLA_THREADS 384 /* threads, by the plan */
-#define SMLA_QUERY_REGISTER_TILES 2 /* tiles, by the plan */
-#define SMLA_SOFTMAX_REGISTERS 120 /* registers, by the plan */
-#define SMLA_OUTPUT_REGISTERS 192 /* registers, by the plan */
+#define SMLA_QUERY_REGISTER_TILES 4 /* tiles, by the plan */
+#define SMLA_SOFTMAX_REGISTERS 152 /* registers, by the plan */
+#define SMLA_OUTPUT_REGISTERS 176 /* registers, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
 #define SMLA_CACHES 2 /* caches, by the description */
 #define SMLA_FLAT 0 /* by the plan */
@@ -40,12 +40,12 @@
 #define SMLA_STAGED_TURNS 4 /* turns, by the plan */
 #define SMLA_CHECK_THREADS 256 /* threads, by the plan */
 #define SMLA_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end out */
-#define SMLA_KEY_OFFSET 49152 /* bytes, by the plan: key slots, tiles of 64 columns */
-#define SMLA_PROBABILITY_OFFSET 180224 /* bytes, by the plan: P as bf16 */
-#define SMLA_ROW_SCALE_OFFSET 196608 /* bytes, by the plan: factor for out before a block's P.V */
-#define SMLA_OUT_SCALE_OFFSET 197120 /* bytes, by the plan: factor for out at the end */
-#define SMLA_STAGED_OFFSET 197376 /* bytes, by the plan: quantised keys on their way */
-#define SMLA_BARRIERS_OFFSET 230144 /* bytes, by the plan: mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready */
-#define SMLA_SHARED_BYTES 230216 /* bytes, by the plan */
+#define SMLA_KEY_OFFSET 32768 /* bytes, by the plan: key slots, tiles of 64 columns */
+#define SMLA_PROBABILITY_OFFSET 163840 /* bytes, by the plan: P as bf16 */
+#define SMLA_ROW_SCALE_OFFSET 180224 /* bytes, by the plan: factor for out before a block's P.V */
+#define SMLA_OUT_SCALE_OFFSET 180736 /* bytes, by the plan: factor for out at the end */
+#define SMLA_STAGED_OFFSET 180992 /* bytes, by the plan: quantised keys on their way */
+#define SMLA_BARRIERS_OFFSET 213760 /* bytes, by the plan: mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready */
+#define SMLA_SHARED_BYTES 213832 /* bytes, by the plan */
 
 #endif
