@@ -168,7 +168,7 @@ __device__ __forceinline__ int take_lowest(u32 &mask)
 template <class parts> struct rows_in_flight {
     static constexpr int RUNS = runs_of<parts>();
     static constexpr int ROWS = SMLA_PARTS_IN_FLIGHT * parts::ROW_WARPS;
-    int from[ROWS]; /* of 32 parts; -1: none. The same in every lane */
+    int from[ROWS]; /* of 32 parts; -1: no more. The same in every lane */
     float x[ROWS][RUNS][RUN];
 
     /* Begins to read the first rows that wait, of the parts from `first` on. */
@@ -178,7 +178,7 @@ template <class parts> struct rows_in_flight {
         for (int i = 0; i < ROWS; i++) {
             from[i] = take_lowest(waiting);
             if (from[i] < 0)
-                continue;
+                break;
             const auto *part = of.rows() + of.row_offset(first + from[i]);
             for (int run = 0; run < RUNS; run++)
                 load_run(part + column_of(of, run), x[i][run]);
@@ -190,7 +190,7 @@ template <class parts> struct rows_in_flight {
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             if (from[i] < 0)
-                continue;
+                break;
             float p = __shfl_sync(ALL_LANES, share, from[i]);
             for (int run = 0; run < RUNS; run++)
                 for (int j = 0; j < RUN; j++)

@@ -143,6 +143,7 @@ static void expect_sharing(struct smla_decode_params *params, int blocks)
     params->piece_blocks = 3;
     params->main_blocks = blocks;
     params->whole_items = 1;
+    params->row_warps = 2;
 }
 
 static void launches_exactly_this(void **state)
@@ -162,7 +163,7 @@ static void launches_exactly_this(void **state)
              "cuCtxGetCurrent()\n"
              "cuLaunchKernelEx(grid 60 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 304, extra none, "
              "ctx c1)\n"
-             "cuLaunchKernelEx(grid 480 1 1, block 256 1 1, shared 0, stream 51, attrs 1 (6: 1), function 314, extra "
+             "cuLaunchKernelEx(grid 960 1 1, block 256 1 1, shared 0, stream 51, attrs 1 (6: 1), function 314, extra "
              "none, ctx c1)\n",
              support.threads, support.shared_bytes);
     assert_string_equal(call->world.driver->log(), expected);
@@ -214,21 +215,22 @@ static void test_M2_one_token_fills_the_card(void **state)
         int grid, combine;
         bool invariant;
     } rows[] = {
-        {1, 1, 16384, 0, SMS, SMS * 8, false},
-        {1, 16, 640, 0, SMS, SMS * 8, false},
-        {1, 1, 640, 0, 11, 88, false},
+        {1, 1, 16384, 0, SMS, SMS * 16, false}, /* two warps combine a row */
+        {1, 16, 640, 0, SMS, SMS * 16, false},
+        {1, 17, 640, 0, SMS, SMS * 8, false}, /* one: there are rows enough */
+        {1, 1, 640, 0, 11, 176, false},
         {1, 1, 64, 0, 1, 0, false},
         {1, 1, 0, 0, 1, 0, false},
         {1, 1, 65, 0, 1, 0, false}, /* cutting two blocks of keys never pays */
-        {1, 1, 129, 0, 4, 32, false},
+        {1, 1, 129, 0, 4, 64, false},
         {1, 1, 16384, 1, 1, 0, false},
         {1, 1, 16384, 7, 7, 56, false},
-        {1, 1, 16384, 5000, SMS, SMS * 8, false},
+        {1, 1, 16384, 5000, SMS, SMS * 16, false},
         {500, 2, 64, 0, SMS, 0, false},
         {500, 2, 128, 0, SMS, 0, false},
         {1, 1, 1024, 0, 1, 0, true},
-        {1, 1, 1025, 0, 2, 8, true},
-        {3, 1, 16384, 0, 24, 24, true},
+        {1, 1, 1025, 0, 2, 16, true},
+        {3, 1, 16384, 0, 24, 48, true},
         {100, 1, 16384, 3, 3, 800, true},
     };
     struct call *call = *state;
@@ -242,6 +244,36 @@ static void test_M2_one_token_fills_the_card(void **state)
         must_decode(call, rows[i].invariant ? call->invariant : call->kernel, NULL);
         assert_grids(call, rows[i].grid, rows[i].combine);
         assert_int_equal(params_of(call)->main_blocks, rows[i].grid);
+    }
+}
+
+/* Without lengths the kernel is told how the keys are divided: gen/plan_decode.c, divide_evenly. */
+static void divides_what_has_no_lengths(void **state)
+{
+    static const struct {
+        int64_t b, s_q, topk;
+        int share, item_cost, token_cost, cuts;
+    } rows[] = {
+        {5, 3, 130, 2, 3, 6, 0},    /* 15 tokens of 3 blocks of keys and 3 for themselves, whole, in 60 shares */
+        {1, 1, 640, 1, 1, 11, 1},   /* a block of keys each */
+        {100, 1, 640, 10, 3, 13, 0} /* 1300 in 132 shares; whole ones take as long */
+    };
+    struct call *call = *state;
+    const struct smla_decode_params *params = params_of(call);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        call->args.b = rows[i].b;
+        call->args.s_q = rows[i].s_q;
+        call->args.topk = rows[i].topk;
+        call->args.topk_length = NULL;
+        must_decode(call, call->kernel, NULL);
+        assert_int_equal(params->even_share, rows[i].share);
+        assert_int_equal(params->even_item_cost, rows[i].item_cost);
+        assert_int_equal(params->even_token_cost, rows[i].token_cost);
+        assert_int_equal(params->even_cuts, rows[i].cuts);
+        call->args.topk_length = DEVICE(int, 0x40004);
+        must_decode(call, call->kernel, NULL);
+        assert_int_equal(params->even_share, 0);
     }
 }
 
@@ -410,7 +442,7 @@ static void every_call_may_fail(void **state)
 /* Which of the two launches failed is said, and after the first the second is not tried. */
 static void a_failed_launch_is_named(void **state)
 {
-    static const char *const texts[] = {"the launch of sm90_decode", "the launch of decode_combine (480 x 1 blocks"};
+    static const char *const texts[] = {"the launch of sm90_decode", "the launch of decode_combine (960 x 1 blocks"};
     struct call *call = *state;
 
     for (int n = 1; n <= 2; n++) {
@@ -818,6 +850,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(launches_exactly_this),
         TEST(test_M2_one_token_fills_the_card),
+        TEST(divides_what_has_no_lengths),
         TEST(passes_given_strides),
         TEST(lengths_per_request),
         TEST(passes_two_caches),

@@ -74,6 +74,15 @@ static void add_line(struct run *run, const char *line, size_t length)
                                       (int)length, line);
 }
 
+/* Decode over bf16 keys of 576 columns beside quantised ones: what both ways of filling a slot keep is two registers
+ * more than there are; ptxas spills them where an item begins. */
+static int allowed_stack_bytes(const struct gen_spec *spec)
+{
+    const bool mixed = spec->has_extra_kv &&
+                       (spec->kv.value_type == SMLA_VALUE_BF16) != (spec->extra_kv.value_type == SMLA_VALUE_BF16);
+    return spec->op == SMLA_OP_DECODE && mixed && spec->d_qk == 576 && spec->h_q > 48 ? 8 : 0;
+}
+
 static smla_status compile_row(struct run *run, const struct gen_bundle *bundle, const char *beginning)
 {
     const struct rt_entry *entry;
@@ -86,7 +95,8 @@ static smla_status compile_row(struct run *run, const struct gen_bundle *bundle,
              entry->info.local_bytes, entry->info.static_shared_bytes, bundle->plan.variants[0].shared_bytes);
     add_line(run, line, strlen(line));
     run->compiled++;
-    if (entry->info.local_bytes != 0 || entry->info.spill_bytes != 0) {
+    const int allowed = allowed_stack_bytes(&bundle->spec);
+    if (entry->info.local_bytes > allowed || (allowed == 0 && entry->info.spill_bytes != 0)) {
         printf("spills or has a stack: %s\n", line);
         run->spilled++;
     }
