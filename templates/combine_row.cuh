@@ -171,15 +171,16 @@ template <class parts> struct rows_in_flight {
     int from[ROWS]; /* of 32 parts; -1: no more. The same in every lane */
     float x[ROWS][RUNS][RUN];
 
-    /* Begins to read the first rows that wait, of the parts from `first` on. */
-    __device__ __forceinline__ void load(const parts &of, u32 first, u32 &waiting)
+    /* Begins to read the first rows that wait, of the parts from `first` on. rows: what of.rows() gives. */
+    template <typename ELEM>
+    __device__ __forceinline__ void load(const parts &of, const ELEM *rows, u32 first, u32 &waiting)
     {
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             from[i] = take_lowest(waiting);
             if (from[i] < 0)
                 break;
-            const auto *part = of.rows() + of.row_offset(first + from[i]);
+            const ELEM *part = rows + of.row_offset(first + from[i]);
             for (int run = 0; run < RUNS; run++)
                 load_run(part + column_of(of, run), x[i][run]);
         }
@@ -212,11 +213,12 @@ template <class parts>
 __device__ __forceinline__ void combine_row(const parts &of, u32 flags, bool has_sink, float sink, float *lse,
                                             float (&out)[runs_of<parts>()][RUN])
 {
-    rows_in_flight<parts> rows;
+    rows_in_flight<parts> in_flight;
+    const auto *rows = of.rows();
     u32 waiting = 0;
     if (of.has_empty_rows()) {
         waiting = parts_from(of, 0);
-        rows.load(of, 0, waiting);
+        in_flight.load(of, rows, 0, waiting);
     }
     float max = find_max(of);
     float sum = sum_weights(of, max);
@@ -231,12 +233,12 @@ __device__ __forceinline__ void combine_row(const parts &of, u32 flags, bool has
         float part_lse = load_lse(of, first + of.lane);
         float share = weight_of(of, part_lse, max) * share_of_one;
         if (of.has_empty_rows() && first == 0)
-            rows.add(share, out);
+            in_flight.add(share, out);
         else
             waiting = of.has_empty_rows() ? parts_from(of, first) : __ballot_sync(ALL_LANES, part_lse != -infinity());
         while (waiting) {
-            rows.load(of, first, waiting);
-            rows.add(share, out);
+            in_flight.load(of, rows, first, waiting);
+            in_flight.add(share, out);
         }
     }
 }
