@@ -11,6 +11,9 @@ if(SMLA_BUILD_TOOLS)
       install(TARGETS ${tool})
     endif()
   endforeach()
+  # What servers of known models need, for smla-cache warm --from, and scripts that call it.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/shapes ${PROJECT_SOURCE_DIR}/tools/warm
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/smla USE_SOURCE_PERMISSIONS)
   # Not among the libraries: nothing may take it for the driver of a card.
   if(TARGET smla_emu_driver)
     install(TARGETS smla_emu_driver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/smla/emu NAMELINK_SKIP)

@@ -8,43 +8,36 @@
 
 #include "cache.h"
 #include "cli.h"
-#include "pool.h"
-#include "shapes.h"
+#include "smla_cache.h"
 
 static const char help[] =
     "usage: smla-cache ls [--json]\n"
     "       smla-cache path [--json]\n"
     "       smla-cache warm --sm LIST (--op OP --h-q N --d-qk N ... | --from FILE) [-j N]\n"
+    "                       [--check] [--progress]\n"
     "\n"
-    "ls lists the entries of the cache folder, path prints the folder, warm compiles kernels into\n"
-    "it (without GPU and driver). The folder: --cache, else SMLA_CACHE_DIR, else\n"
-    "$XDG_CACHE_HOME/smla, else ~/.cache/smla.\n"
+    "ls lists the entries of the cache folder, path prints the folder, warm compiles into it what is\n"
+    "missing there (without GPU and driver), and writes warm.json when all is there. The folder:\n"
+    "--cache, else SMLA_CACHE_DIR, else $XDG_CACHE_HOME/smla, else ~/.cache/smla.\n"
     "\n" SHAPES_HELP "  -j N                    compile on N threads (one a core)\n"
     "  --cache DIR             another folder\n"
     "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n"
+    "  --check                 warm only looks: 1 unless every kernel is there, and warm.json\n"
+    "  --progress              say what is compiled, a line each, where stderr is no terminal too\n"
     "  --json                  print the result as JSON\n"
     "  --help, --version\n"
     "\n"
-    "Exit: 0 fine, 1 ls found a damaged entry or a compile failed, 2 usage, 3 unsupported or\n"
-    "unavailable here.\n";
+    "Exit: 0 fine, 1 ls found a damaged entry, --check a missing one, or a compile failed, 2 usage, or\n"
+    "the folder could not be used, 3 unsupported or unavailable here.\n";
 
-struct options {
-    struct shapes_options shapes;
-    const char *cache;
-    const char *nvrtc;
-    size_t threads;
-    bool json;
-};
-
-static int print_json(json_t *root)
+int cache_print_json(json_t *root)
 {
     const int failed = root == NULL || json_dumpf(root, stdout, JSON_INDENT(2)) != 0 || putchar('\n') == EOF;
     json_decref(root);
     return failed ? cli_fail(CLI_CHECK_FAILED, "cannot print the JSON result") : CLI_FINE;
 }
 
-/* The folder in use; malloc'd. NULL after a sentence. */
-static char *folder_of(const struct options *options)
+char *cache_folder_of(const struct cache_options *options)
 {
     char *folder = options->cache == NULL ? rt_cache_default_dir() : realpath(options->cache, NULL);
     if (folder == NULL && options->cache != NULL)
@@ -56,14 +49,14 @@ static char *folder_of(const struct options *options)
 
 /* ---- path ---- */
 
-static int command_path(const struct options *options)
+static int command_path(const struct cache_options *options)
 {
-    char *folder = folder_of(options);
+    char *folder = cache_folder_of(options);
     if (folder == NULL)
         return CLI_UNAVAILABLE;
     int code = CLI_FINE;
     if (options->json)
-        code = print_json(json_pack("{s:s}", "path", folder));
+        code = cache_print_json(json_pack("{s:s}", "path", folder));
     else
         puts(folder);
     free(folder);
@@ -120,7 +113,7 @@ static bool list_entry(void *user, const char *path, uint64_t size_bytes, bool v
     return true;
 }
 
-static void log_line(void *user, int32_t level, const char *line)
+void cache_log_line(void *user, int32_t level, const char *line)
 {
     (void)user;
     if (level == SMLA_LOG_WARNING)
@@ -129,7 +122,7 @@ static void log_line(void *user, int32_t level, const char *line)
 
 static int list_folder(const char *folder, struct listing *listing)
 {
-    const struct rt_log log = {log_line, NULL};
+    const struct rt_log log = {cache_log_line, NULL};
     struct rt_cache *cache;
     struct stat info;
     if (stat(folder, &info) != 0)
@@ -141,17 +134,17 @@ static int list_folder(const char *folder, struct listing *listing)
     return ok ? CLI_FINE : cli_fail(CLI_USAGE, "the folder '%s' cannot be read", folder);
 }
 
-static int command_ls(const struct options *options)
+static int command_ls(const struct cache_options *options)
 {
     struct listing listing = {.rows = json_array(), .json = options->json};
-    char *folder = folder_of(options);
+    char *folder = cache_folder_of(options);
     if (folder == NULL) {
         json_decref(listing.rows);
         return CLI_UNAVAILABLE;
     }
     int code = list_folder(folder, &listing);
     if (code == CLI_FINE && options->json)
-        code = print_json(json_incref(listing.rows));
+        code = cache_print_json(json_incref(listing.rows));
     else if (code == CLI_FINE)
         printf("%zu entries, %" PRIu64 " bytes in %s\n", listing.count, listing.bytes, folder);
     json_decref(listing.rows);
@@ -159,130 +152,26 @@ static int command_ls(const struct options *options)
     return listing.damaged > 0 ? cli_worse(code, CLI_CHECK_FAILED) : code;
 }
 
-/* ---- warm ---- */
-
-struct warmed {
-    smla_support support;
-    size_t size;
-    bool done;
-};
-
-struct warm {
-    const struct shapes_job *jobs;
-    struct warmed *warmed;
-    size_t count;
-    smla_context *context;
-};
-
-static int32_t count_bytes(void *user, const void *data, size_t size)
-{
-    struct warmed *warmed = user;
-    (void)data;
-    warmed->size = size;
-    return 0;
-}
-
-static int warm_one(void *user, size_t index, char label[160])
-{
-    struct warm *warm = user;
-    struct warmed *warmed = &warm->warmed[index];
-    smla_kernel_desc desc;
-    shapes_text(&warm->jobs[index], label);
-    shapes_desc(&warm->jobs[index], &desc);
-    warmed->support.struct_size = sizeof warmed->support;
-    if (smla_query_support(warm->context, &desc, &warmed->support) != SMLA_OK)
-        return cli_smla_error(label);
-    if (!warmed->support.supported)
-        return cli_fail(CLI_UNAVAILABLE, "%s: %s", label, warmed->support.reason);
-    if (smla_generate(warm->context, &desc, SMLA_EMIT_CUBIN, count_bytes, warmed) != SMLA_OK)
-        return cli_smla_error(label);
-    warmed->done = true;
-    return CLI_FINE;
-}
-
-/* {path, compiles, hits, written, kernels: [{target, kernel_id, variant, bytes}]} */
-static int print_warmed(const struct warm *warm, const char *folder, const smla_stats_counters *stats, bool json)
-{
-    json_t *kernels = json_array();
-    size_t ready = 0;
-    for (size_t i = 0; i < warm->count; i++) {
-        const struct warmed *warmed = &warm->warmed[i];
-        if (!warmed->done)
-            continue;
-        ready++;
-        json_array_append_new(kernels, json_pack("{s:s, s:s, s:s, s:I}", "target", warmed->support.target, "kernel_id",
-                                                 warmed->support.kernel_id, "variant", warmed->support.variant, "bytes",
-                                                 (json_int_t)warmed->size));
-    }
-    const uint64_t hits = stats->disk_hits + stats->memory_hits;
-    if (json)
-        return print_json(json_pack("{s:s, s:I, s:I, s:I, s:o}", "path", folder, "compiles",
-                                    (json_int_t)stats->compiles, "hits", (json_int_t)hits, "written",
-                                    (json_int_t)stats->entries_written, "kernels", kernels));
-    json_decref(kernels);
-    printf("%zu of %zu kernels ready in %s: %" PRIu64 " compiled, %" PRIu64 " were there, %" PRIu64 " written\n", ready,
-           warm->count, folder, stats->compiles, hits, stats->entries_written);
-    return CLI_FINE;
-}
-
-static int run_warm(struct warm *warm, const struct options *options, const char *folder)
-{
-    const smla_context_desc desc = {.struct_size = sizeof desc,
-                                    .cache_policy = SMLA_CACHE_RW,
-                                    .jit_policy = SMLA_JIT_ON,
-                                    .nvrtc_path = options->nvrtc,
-                                    .cache_dir = folder,
-                                    .log = log_line};
-    smla_stats_counters stats = {.struct_size = sizeof stats};
-    if (smla_context_create(&desc, &warm->context) != SMLA_OK)
-        return cli_smla_error(folder);
-    int code = pool_run(warm->count, options->threads, warm_one, warm);
-    smla_stats(warm->context, &stats);
-    code = cli_worse(code, print_warmed(warm, folder, &stats, options->json));
-    smla_context_destroy(warm->context);
-    if (stats.cache_errors > 0)
-        code = cli_worse(code, cli_fail(CLI_USAGE, "the folder '%s' could not be used for every entry", folder));
-    return code;
-}
-
-static int command_warm(const struct options *options)
-{
-    struct shapes_job *jobs;
-    struct warm warm = {0};
-    int code = shapes_jobs(&options->shapes, &jobs, &warm.count);
-    if (code != CLI_FINE)
-        return code;
-    char *folder = folder_of(options);
-    warm.jobs = jobs;
-    warm.warmed = calloc(warm.count, sizeof *warm.warmed);
-    if (folder == NULL || warm.warmed == NULL)
-        code = folder == NULL ? CLI_UNAVAILABLE : cli_fail(CLI_CHECK_FAILED, "out of memory");
-    else
-        code = run_warm(&warm, options, folder);
-    free(warm.warmed);
-    free(folder);
-    free(jobs);
-    return code;
-}
-
 /* ---- Command line ---- */
 
 static const struct {
     const char *name;
-    int (*run)(const struct options *options);
-} commands[] = {{"ls", command_ls}, {"path", command_path}, {"warm", command_warm}};
+    int (*run)(const struct cache_options *options);
+} commands[] = {{"ls", command_ls}, {"path", command_path}, {"warm", cache_warm}};
 
-enum { OPTION_CACHE = CLI_OPTION_OWN };
+enum { OPTION_CACHE = CLI_OPTION_OWN, OPTION_CHECK, OPTION_PROGRESS };
 
 static const struct option long_options[] = {
     CLI_OPTIONS,
     SHAPES_OPTIONS,
     {"cache", required_argument, NULL, OPTION_CACHE},
     {"nvrtc", required_argument, NULL, CLI_OPTION_NVRTC},
+    {"check", no_argument, NULL, OPTION_CHECK},
+    {"progress", no_argument, NULL, OPTION_PROGRESS},
     {NULL, 0, NULL, 0},
 };
 
-static int take_option(struct options *options, int option)
+static int take_option(struct cache_options *options, int option)
 {
     int64_t threads;
     switch (option) {
@@ -291,6 +180,12 @@ static int take_option(struct options *options, int option)
         return CLI_FINE;
     case CLI_OPTION_NVRTC:
         options->nvrtc = optarg;
+        return CLI_FINE;
+    case OPTION_CHECK:
+        options->check = true;
+        return CLI_FINE;
+    case OPTION_PROGRESS:
+        cli_progress_lines();
         return CLI_FINE;
     case CLI_OPTION_JSON:
         options->json = true;
@@ -305,7 +200,7 @@ static int take_option(struct options *options, int option)
     }
 }
 
-static int run_command(const struct options *options, const char *name)
+static int run_command(const struct cache_options *options, const char *name)
 {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(name, commands[i].name) == 0)
@@ -315,7 +210,7 @@ static int run_command(const struct options *options, const char *name)
 
 int main(int argc, char **argv)
 {
-    struct options options = {0};
+    struct cache_options options = {0};
     int option;
     cli_start("smla-cache", argc, argv);
     while ((option = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {

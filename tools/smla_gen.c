@@ -307,6 +307,7 @@ static int run_build(struct build *build)
         code = open_context(build->options, NULL, &build->second);
     if (code != CLI_FINE)
         return code;
+    cli_progress(0, build->count, "started");
     code = pool_run(build->count, build->options->threads, make_one, build);
     return build->options->json ? cli_worse(code, print_summary(build)) : code;
 }

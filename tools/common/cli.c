@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static char tool_name[32] = "smla";
+static bool progress_lines;
 static bool line_open; /* a progress line stands on the terminal; written under stderr's lock */
 
 void cli_start(const char *tool, int argc, char **argv)
@@ -122,10 +123,18 @@ bool cli_int(const char *text, int64_t low, int64_t high, int64_t *out)
     return true;
 }
 
+void cli_progress_lines(void)
+{
+    progress_lines = true;
+}
+
 void cli_progress(size_t done, size_t total, const char *label)
 {
-    if (!isatty(STDERR_FILENO))
+    if (!isatty(STDERR_FILENO)) {
+        if (progress_lines)
+            fprintf(stderr, "%s: [%zu/%zu] %s\n", tool_name, done, total, label);
         return;
+    }
     flockfile(stderr);
     fprintf(stderr, "\r\033[K[%zu/%zu] %s%s", done, total, label, done == total ? "\n" : "");
     fflush(stderr);

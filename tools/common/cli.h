@@ -76,6 +76,9 @@ bool cli_int(const char *text, int64_t low, int64_t high, int64_t *out);
 /* Shows "[done/total] label" on stderr when it is a terminal, each call over the last; done == total ends the line. */
 void cli_progress(size_t done, size_t total, const char *label);
 
+/* From now on cli_progress writes a line each, where stderr is no terminal. */
+void cli_progress_lines(void);
+
 /* Prints a line to stderr when it is a terminal. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

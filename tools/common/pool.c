@@ -27,7 +27,9 @@ static void *work(void *argument)
         const int code = pool->fn(pool->user, index, label);
         pthread_mutex_lock(&pool->lock);
         pool->worst = cli_worse(pool->worst, code);
-        cli_progress(++pool->done, pool->count, label);
+        pool->done++;
+        if (label[0] != 0)
+            cli_progress(pool->done, pool->count, label);
         pthread_mutex_unlock(&pool->lock);
     }
 }
@@ -47,7 +49,6 @@ int pool_run(size_t count, size_t threads, pool_fn fn, void *user)
     const size_t others = thread_count(threads, count) - 1;
     pthread_t *handles = calloc(others + 1, sizeof *handles);
     size_t started = 0;
-    cli_progress(0, count, "started");
     while (handles != NULL && started < others && pthread_create(&handles[started], NULL, work, &pool) == 0)
         started++;
     work(&pool); /* this thread does its share, and all of it when no other could start */

@@ -79,7 +79,9 @@ int shapes_option(struct shapes_options *options, int option, const char *value)
         options->sm = value;
         return CLI_FINE;
     case CLI_OPTION_FROM:
-        options->from = value;
+        if (options->from_count == SHAPES_FILES)
+            return cli_usage("--from '%s' is one file too many: %d are read", value, SHAPES_FILES);
+        options->from[options->from_count++] = value;
         return CLI_FINE;
     case CLI_OPTION_OP:
         return set_op(value, &shape->op);
@@ -296,21 +298,23 @@ static int read_shape(const struct place *place, json_t *object, struct shape *s
     return CLI_FINE;
 }
 
+/* Appends to *shapes, which stay the caller's whatever is returned. */
 static int read_array(const char *path, const json_t *array, struct shape **shapes, size_t *count)
 {
-    if (!json_is_array(array) || json_array_size(array) == 0)
+    const size_t more = json_array_size(array); /* 0: no array */
+    if (more == 0)
         return cli_fail(CLI_USAGE, "%s: not an array of at least one description", path);
-    *count = json_array_size(array);
-    *shapes = calloc(*count, sizeof **shapes);
-    if (*shapes == NULL)
+    struct shape *grown = realloc(*shapes, (*count + more) * sizeof **shapes);
+    if (grown == NULL)
         return cli_fail(CLI_CHECK_FAILED, "out of memory");
-    for (size_t i = 0; i < *count; i++) {
+    *shapes = grown;
+    for (size_t i = 0; i < more; i++) {
         const struct place place = {path, i};
-        const int code = read_shape(&place, json_array_get(array, i), &(*shapes)[i]);
-        if (code != CLI_FINE) {
-            free(*shapes);
+        struct shape *shape = &grown[(*count)++];
+        *shape = (struct shape){0};
+        const int code = read_shape(&place, json_array_get(array, i), shape);
+        if (code != CLI_FINE)
             return code;
-        }
     }
     return CLI_FINE;
 }
@@ -332,12 +336,24 @@ static int read_file(const char *path, struct shape **shapes, size_t *count)
     return code;
 }
 
+static int read_files(const struct shapes_options *options, struct shape **shapes, size_t *count)
+{
+    int code = CLI_FINE;
+    *shapes = NULL;
+    *count = 0;
+    for (size_t i = 0; i < options->from_count && code == CLI_FINE; i++)
+        code = read_file(options->from[i], shapes, count);
+    if (code != CLI_FINE)
+        free(*shapes);
+    return code;
+}
+
 static int read_options(const struct shapes_options *options, struct shape **shapes, size_t *count)
 {
-    if (options->from != NULL && options->has_shape)
+    if (options->from_count > 0 && options->has_shape)
         return cli_usage("--from and the options of a single description exclude each other");
-    if (options->from != NULL)
-        return read_file(options->from, shapes, count);
+    if (options->from_count > 0)
+        return read_files(options, shapes, count);
     if (!is_whole(&options->shape))
         return cli_usage("a description needs --op, --h-q and --d-qk, or --from FILE");
     *count = 1;

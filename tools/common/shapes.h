@@ -22,12 +22,15 @@ struct shape {
     smla_kv_layout extra_kv_layout;
 };
 
+enum { SHAPES_FILES = 16 };
+
 /* What the options said; starts zeroed. */
 struct shapes_options {
     struct shape shape;
     bool has_shape; /* an option of a single description was given */
     const char *sm;
-    const char *from;
+    const char *from[SHAPES_FILES];
+    size_t from_count;
 };
 
 /* A kernel to make. */
@@ -64,7 +67,8 @@ struct shapes_job {
     "  --not-persistent        a block of threads a query where the plan would share them out (prefill)\n"             \
     "  --from FILE             descriptions from a JSON array of objects with the keys op, h_q,\n"                     \
     "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant, flags,\n"                       \
-    "                          and kv_layout, extra_kv_layout: objects (docs/tools.md)\n"
+    "                          and kv_layout, extra_kv_layout: objects (docs/tools.md);\n"                             \
+    "                          may be repeated\n"
 
 /* Takes one of SHAPES_OPTIONS. Returns CLI_FINE, or another code after a sentence. */
 int shapes_option(struct shapes_options *options, int option, const char *value);
