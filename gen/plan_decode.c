@@ -5,10 +5,8 @@
 enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
     MOST_PIECES = 8,
-    LEAST_ITEM_COST = 1, /* of an item that is cut into the smallest parts */
-    SMALL_SHARE = 2,     /* and what a block of threads has of such at most */
-    FEW_WARPS = 16,      /* of a multiprocessor, of those that combine: a quarter of what it holds */
-    MOST_COST = 1 << 30  /* kernels count twice as far at most */
+    FEW_WARPS = 16,     /* of a multiprocessor, of those that combine: a quarter of what it holds */
+    MOST_COST = 1 << 30 /* kernels count twice as far at most */
 };
 
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan)
@@ -20,6 +18,8 @@ struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_pl
                                .d_v = spec->d_v,
                                .item_cost = number(plan, "item_cost_blocks"),
                                .cut_cost = number(plan, "cut_cost_blocks"),
+                               .small_share = number(plan, "small_share_blocks"),
+                               .small_item_cost = number(plan, "small_item_cost_blocks"),
                                .batch_invariant = spec->batch_invariant};
 }
 
@@ -57,8 +57,8 @@ static bool may_cut(const struct gen_decode *decode, const struct gen_decode_sha
  * batch-invariant kernel are its pieces. */
 static void set_parts(const struct gen_decode *decode, int64_t sm_count, struct gen_decode_share *share)
 {
-    const int64_t cut = share->pieces > 1 ? share->units : smaller(share->units, share->main_blocks); /* at most */
-    const bool few = cut * decode->block_heads * decode->most_row_warps <= sm_count * FEW_WARPS;
+    const int64_t most_cut = share->pieces > 1 ? share->units : smaller(share->units, share->main_blocks);
+    const bool few = most_cut * decode->block_heads * decode->most_row_warps <= sm_count * FEW_WARPS;
     share->row_warps = few ? decode->most_row_warps : 1;
     const int64_t groups = divide_up(decode->block_heads * share->row_warps, decode->combine_warps);
 
@@ -89,10 +89,10 @@ static void divide_evenly(const struct gen_decode *decode, int64_t tokens, struc
     share->even_cuts = !decode->batch_invariant &&
                        (decode->item_cost + largest > cut || share->whole_items * all > cut * share->units);
     const int64_t least =
-        divide_up((share->pieces * LEAST_ITEM_COST + share->key_blocks) * share->units, share->main_blocks);
-    if (share->even_cuts && least <= SMALL_SHARE) {
+        divide_up((share->pieces * decode->small_item_cost + share->key_blocks) * share->units, share->main_blocks);
+    if (share->even_cuts && least <= decode->small_share) {
         share->even_share = least;
-        share->even_item_cost = LEAST_ITEM_COST;
+        share->even_item_cost = decode->small_item_cost;
     }
     share->even_token_cost = (share->pieces * share->even_item_cost + share->key_blocks) * (share->units / tokens);
 }
@@ -108,7 +108,8 @@ bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int6
     if (share.units * (share.pieces * decode->item_cost + share.key_blocks) > MOST_COST)
         return false;
     /* No more blocks of threads than there is something to have for. */
-    const int64_t most = share.units * (may_cut(decode, &share) ? share.key_blocks + LEAST_ITEM_COST : share.pieces);
+    const int64_t most =
+        share.units * (may_cut(decode, &share) ? share.key_blocks + decode->small_item_cost : share.pieces);
     share.main_blocks = smaller(sm_count, most);
     share.whole_items = share.main_blocks > 0 ? divide_up(share.units, share.main_blocks) : 0;
     set_parts(decode, sm_count, &share);

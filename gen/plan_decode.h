@@ -14,8 +14,10 @@ struct gen_decode {
     int32_t combine_warps;  /* of a block of threads that combines */
     int32_t most_row_warps; /* of them that share a row */
     int32_t d_v;
-    int32_t item_cost; /* blocks of keys that an item counts for beside its own */
-    int32_t cut_cost;  /* and that cutting it must gain */
+    int32_t item_cost;       /* blocks of keys that an item counts for beside its own */
+    int32_t cut_cost;        /* and that cutting it must gain */
+    int32_t small_share;     /* of keys at most, */
+    int32_t small_item_cost; /* where an item counts for this */
     bool batch_invariant;
 };
 
@@ -27,8 +29,8 @@ struct gen_decode_share {
     int64_t main_blocks;    /* blocks of threads of the main kernel */
     int64_t whole_items;    /* units that one of them has at most where none is cut */
     int64_t parts;          /* that there is place for */
-    int64_t combine_blocks; /* 0: no item can be cut, nothing is combined */
-    int64_t row_warps;      /* of those that share a row */
+    int64_t combine_blocks; /* of threads; 0: no item can be cut, nothing is combined */
+    int64_t row_warps;      /* of a block that combines, that share a row */
     /* The workspace: from its beginning, each a multiple of 16 bytes. */
     int64_t part_out_bytes;
     int64_t part_lse_bytes;

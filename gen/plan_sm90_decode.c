@@ -19,6 +19,9 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
                "of keys, that beginning and ending a token's keys takes the time of: 3.4 measured with 64 heads of v4");
     add_number(plan, "cut_cost_blocks", 2, "blocks", GEN_BY_PLAN,
                "of keys, that a part's way through memory takes the time of; not measured");
+    add_number(plan, "small_share_blocks", 2, "blocks", GEN_BY_PLAN,
+               "of keys at most: what an item costs beside them is the same for every part then");
+    add_number(plan, "small_item_cost_blocks", 1, "blocks", GEN_BY_PLAN, "that an item counts for in such shares");
     add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN,
                "of a block that combines: 32 a head, or 64");
     add_number(plan, "most_row_warps", MOST_ROW_WARPS, "warps", GEN_BY_PLAN,

@@ -239,6 +239,8 @@ static void fill_params(const smla_kernel *kernel, const struct call *call, stru
     params->main_blocks = (int)call->share.main_blocks;
     params->whole_items = (int)call->share.whole_items;
     params->row_warps = (int)call->share.row_warps;
+    /* Blocks that wait hold their place: a caller who keeps multiprocessors free for others gets none of them. */
+    params->starts_early = call->args.sm_limit <= 0;
     if (call->args.topk_length == NULL && call->args.extra_topk_length == NULL) {
         params->even_share = (int)call->share.even_share;
         params->even_item_cost = (int)call->share.even_item_cost;

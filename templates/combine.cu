@@ -12,10 +12,10 @@
 #include "types.cuh"
 
 template <typename PARTIAL> struct row_parts {
+    static constexpr int ROW_WARPS = 1;
     const smla_combine_params &params;
     i64 token;
     int head;
-    static constexpr int ROW_WARPS = 1;
     int lane;
     int row_warp;
     float to_log2;

@@ -1,7 +1,7 @@
 /* What combining the parts of a row takes, wherever they lie. One warp computes one row, or some of its columns, in
  * three passes over the parts: the largest lse, the sum of weights, the sum of rows. A lane has one part of 32 where
- * weights are made, and RUNS runs of RUN columns where rows are added. The shares w / sum are made before rows are
- * read: they add up to at most 1, so no sum overflows whose terms do not; and an empty part's row, whatever stands
+ * weights are made, and some runs of RUN columns where rows are added. The shares w / sum are made before rows are
+ * added: they add up to at most 1, so no sum overflows whose terms do not; and an empty part's row, whatever stands
  * there, is read only where the parts say so.
  *
  * A NaN lse makes its row NaN; a NaN in a part that is not empty, its column. For any architecture. */
@@ -36,6 +36,7 @@ static_assert(ROW_RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16,
 /* Runs of columns that a lane has. */
 template <class parts> __device__ __forceinline__ constexpr int runs_of()
 {
+    static_assert(ROW_RUNS % parts::ROW_WARPS == 0, "");
     return ROW_RUNS / parts::ROW_WARPS;
 }
 

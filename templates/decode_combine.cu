@@ -1,6 +1,6 @@
 /* Combines the parts of decode's cut items into their rows of out and lse. For any architecture. One warp a row, or
- * two (combine_row.cuh); nothing where an item is whole, whose row the main kernel has written. Launched while that
- * ends.
+ * two (combine_row.cuh); nothing where an item is whole, whose row the main kernel has written. Started beside that,
+ * it waits for its end.
  */
 #include "combine_row.cuh"
 #include "decode_params.h"
@@ -64,9 +64,7 @@ template <int WARPS> struct row_parts {
     }
 };
 
-/* source: the block of threads that has the unit's first keys; where kernels may not cut, the unit. (Worked out here
- * without lengths, it takes longer than to read: as a rule nothing of this kernel runs before the main kernel's end.)
- */
+/* source: the block of threads that has the unit's first keys; where kernels may not cut, the unit. */
 __device__ __forceinline__ shared_unit find_unit(const smla_decode_params &params, i32 source)
 {
     if (MAY_CUT)
@@ -77,6 +75,7 @@ __device__ __forceinline__ shared_unit find_unit(const smla_decode_params &param
 
 template <int WARPS> __device__ __forceinline__ void combine(const smla_decode_params &params)
 {
+    static_assert(COMBINE_WARPS % WARPS == 0, "");
     constexpr int ROWS = COMBINE_WARPS / WARPS, GROUPS = (SMLA_BLOCK_HEADS + ROWS - 1) / ROWS;
     const int warp = threadIdx.x / LANES;
     griddepcontrol_wait();

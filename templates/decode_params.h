@@ -28,7 +28,9 @@ struct smla_decode_params {
     int even_item_cost;
     int even_token_cost; /* of a token's items, of all blocks of heads */
     int even_cuts;
-    int row_warps; /* of decode_combine.cu, that share a row */
+    int row_warps;    /* of decode_combine.cu, that share a row */
+    int starts_early; /* dependents may start beside this kernel from its beginning; 0: when its blocks come to an end
+                       */
 };
 
 #endif

@@ -19,6 +19,8 @@
 
 static constexpr int ITEM_COST = SMLA_ITEM_COST_BLOCKS; /* the query, the first keys, out: in blocks of keys */
 static constexpr int CUT_COST = SMLA_CUT_COST_BLOCKS;   /* a part's way through memory, and combining */
+static constexpr int SMALL_ITEM_COST = SMLA_SMALL_ITEM_COST_BLOCKS; /* where a share is small */
+static constexpr int SMALL_SHARE = SMLA_SMALL_SHARE_BLOCKS;         /* at most */
 static constexpr bool MAY_CUT = !SMLA_BATCH_INVARIANT;
 static constexpr int SCHEDULE_WARPS = SMLA_THREADS / 32;
 
@@ -150,7 +152,8 @@ struct division {
 
 /* Whether items are to be cut: whole ones take the time of the largest, or of as many average ones as a block of
  * threads gets; cut ones an equal share, and what cutting costs. Where a share is a block or two of keys, what an item
- * costs beside them is the same for every part: then it counts 1, so that an item of nothing is in some share. */
+ * costs beside them is the same for every part: then it counts little, but so that an item of nothing is in some share.
+ * gen/plan_decode.c has the same for calls without lengths. */
 __device__ __forceinline__ division divide(const smla_decode_params &params, const cost_sums &sums)
 {
     const i32 all = sums.all.unit(ITEM_COST) * SMLA_HEAD_BLOCKS, items = params.tokens * SMLA_HEAD_BLOCKS;
@@ -158,9 +161,9 @@ __device__ __forceinline__ division divide(const smla_decode_params &params, con
     const bool cuts = MAY_CUT && (ITEM_COST + sums.largest > cut || (i64)params.whole_items * all > (i64)cut * items);
     if (!cuts)
         return {ITEM_COST, share, false};
-    const i32 least = divide_up(sums.all.unit(1) * SMLA_HEAD_BLOCKS, params.main_blocks);
-    if (least <= 2)
-        return {1, least, true};
+    const i32 least = divide_up(sums.all.unit(SMALL_ITEM_COST) * SMLA_HEAD_BLOCKS, params.main_blocks);
+    if (least <= SMALL_SHARE)
+        return {SMALL_ITEM_COST, least, true};
     return {ITEM_COST, share, true};
 }
 
@@ -225,7 +228,7 @@ __device__ __forceinline__ void find_even_place(const smla_decode_params &params
         return;
     }
     const division by = {params.even_item_cost, params.even_share, params.even_cuts != 0};
-    set_place(params, by, token, cost_of_token(params, token), target, target - token * params.even_token_cost, place,
+    set_place(params, by, token, cost_of_token(params, 0), target, target - token * params.even_token_cost, place,
               item_end);
 }
 

@@ -86,6 +86,9 @@ static_assert(SMLA_BARRIERS_OFFSET ==
  * key_full of block i + 2, for which the softmax waits before it stores P of that block, says the same. (Of copies the
  * ISA promises no release of earlier reads; what was read from row_scale has been used before.)
  *
+ * Keys are written by the generic proxy, by stores and copies, and read by wgmma, of the async proxy. Who waits for
+ * key_full fences them, and nobody else: what the output warpgroups read comes after that by way of p_ready.
+ *
  * Named barriers join the threads of one warpgroup. (racecheck follows mbarriers, but not a named barrier at which some
  * threads arrive and others wait, so none is used that way.) */
 static constexpr bool KEY_FULL_FREES_P = P_SLOTS == KEY_SLOTS;

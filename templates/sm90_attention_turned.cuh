@@ -99,6 +99,9 @@ static_assert(SMLA_BARRIERS_OFFSET ==
  * its P . V of block i, so key_full of block i + KEY_SLOTS, for which the softmax waits before it stores anything of
  * that block, says the same.
  *
+ * Keys are written by the generic proxy, by stores and copies, and read by wgmma, of the async proxy. Who waits for
+ * key_full fences them, and nobody else: what the output warpgroups read comes after that by way of p_ready.
+ *
  * Named barriers join the threads of one warpgroup. */
 static constexpr bool KEY_FULL_FREES_P = P_SLOTS == KEY_SLOTS;
 
@@ -459,7 +462,7 @@ __device__ __forceinline__ void make_probabilities(const work &w, block_memory &
         const u32 turn = blocks_before(w) + block;
         int slot = turn % KEY_SLOTS, p_slot = turn % P_SLOTS;
 
-        /* Wait for both halves of the key; the copies were generic writes, wgmma reads by the async proxy. */
+        /* Wait for both halves of the key; they were written by the generic proxy, wgmma reads by the async proxy. */
         for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
             mbarrier_wait(shared_address(&memory.key_full[slot][half]), turn / KEY_SLOTS % 2);
         fence_proxy_async();

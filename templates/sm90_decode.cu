@@ -24,7 +24,8 @@ extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
         init_walk();
     }
     griddepcontrol_wait();
-    griddepcontrol_launch_dependents(); /* what combines waits for the rest by itself */
+    if (params.starts_early)
+        griddepcontrol_launch_dependents(); /* what combines waits for the rest by itself */
     make_schedule(params, walk().schedule);
 
     const int warpgroup = warp_uniform(threadIdx.x / WARPGROUP);

@@ -477,7 +477,7 @@ SMLA_API smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64
  * The same bits every time for the same call. Without batch_invariant they depend on how keys were shared, and so on
  * b, s_q, topk, all lengths and sm_limit; with it, on the token's own inputs and topk alone.
  *
- * Two launches at most: the main kernel, and one that combines what was shared, which starts while the first ends.
+ * Two launches at most: the main kernel, and one that combines what was shared, which starts beside it and waits.
  * Nothing is read back, allocated or waited for. A captured call is right when it is replayed with other contents of
  * query, caches, indices and lengths.
  *

@@ -649,7 +649,9 @@ static const struct gen_decode decode_64 = {.block_heads = 64,
                                             .most_row_warps = 2,
                                             .d_v = 512,
                                             .item_cost = 3,
-                                            .cut_cost = 2};
+                                            .cut_cost = 2,
+                                            .small_share = 2,
+                                            .small_item_cost = 1};
 
 static struct gen_decode decode_with(int32_t block_heads, int32_t head_blocks, bool batch_invariant)
 {
@@ -690,6 +692,8 @@ static void decode_plans_tell_the_sharing(void **state)
             assert_int_equal(decode.d_v, 512);
             assert_int_equal(decode.item_cost, 3);
             assert_int_equal(decode.cut_cost, 2);
+            assert_int_equal(decode.small_share, 2);
+            assert_int_equal(decode.small_item_cost, 1);
             assert_int_equal(decode.batch_invariant, invariant);
             gen_bundle_free(&bundle);
         }

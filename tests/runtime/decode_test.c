@@ -144,6 +144,7 @@ static void expect_sharing(struct smla_decode_params *params, int blocks)
     params->main_blocks = blocks;
     params->whole_items = 1;
     params->row_warps = 2;
+    params->starts_early = 1;
 }
 
 static void launches_exactly_this(void **state)
@@ -244,6 +245,7 @@ static void test_M2_one_token_fills_the_card(void **state)
         must_decode(call, rows[i].invariant ? call->invariant : call->kernel, NULL);
         assert_grids(call, rows[i].grid, rows[i].combine);
         assert_int_equal(params_of(call)->main_blocks, rows[i].grid);
+        assert_int_equal(params_of(call)->starts_early, rows[i].sm_limit == 0); /* beside others' kernels or not */
     }
 }
 
