@@ -78,7 +78,6 @@ template <int WARPS> __device__ __forceinline__ void combine(const smla_decode_p
     static_assert(COMBINE_WARPS % WARPS == 0, "");
     constexpr int ROWS = COMBINE_WARPS / WARPS, GROUPS = (SMLA_BLOCK_HEADS + ROWS - 1) / ROWS;
     const int warp = threadIdx.x / LANES;
-    griddepcontrol_wait();
     const shared_unit unit = find_unit(params, blockIdx.x / GROUPS);
     const row_parts<WARPS> parts = {
         params, unit, (i32)(blockIdx.x % GROUPS * ROWS + warp / WARPS), (int)threadIdx.x % LANES, warp % WARPS, 1.0f};
@@ -102,6 +101,7 @@ template <int WARPS> __device__ __forceinline__ void combine(const smla_decode_p
 extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS, 1)
     smla_decode_combine(const __grid_constant__ smla_decode_params params)
 {
+    griddepcontrol_wait();
     if (params.row_warps == SMLA_MOST_ROW_WARPS)
         combine<SMLA_MOST_ROW_WARPS>(params);
     else
