@@ -175,5 +175,11 @@ bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry)
     if (error != 0)
         return fail_publish(cache, error, strerror(error));
     rt_cache_count(&cache->counters.written);
+    __atomic_store_n(&cache->last_write_error, 0, __ATOMIC_RELAXED);
     return true;
+}
+
+bool rt_cache_publishes(const struct rt_cache *cache)
+{
+    return cache->dir != NULL && cache->writable && __atomic_load_n(&cache->last_write_error, __ATOMIC_RELAXED) == 0;
 }
