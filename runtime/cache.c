@@ -15,22 +15,30 @@
 
 /* ---- Opening ----------------------------------------------------------------------------------------------- */
 
-/* Makes and opens the folder. Returns 0 or an errno with a sentence. */
+/* Makes and opens the folder. */
+static int make_and_open(struct rt_cache *cache, const char *dir, char *why)
+{
+    int error = cache->writable ? rt_folder_make(dir) : 0;
+
+    if (error != 0)
+        rt_refuse(why, "%s", strerror(error));
+    else
+        cache->folder = rt_folder_open(dir, &error, why);
+    return error;
+}
+
+/* Returns 0 or an errno with a sentence. */
 static int open_dir(struct rt_cache *cache, const char *dir, char *why)
 {
-    int error = 0;
+    int error = ENOENT;
 
     if (dir[0] != '/') {
         rt_refuse(why, "not an absolute path");
         return EINVAL;
     }
-    if (cache->writable)
-        error = rt_folder_make(dir);
-    if (error != 0) {
-        rt_refuse(why, "%s", strerror(error));
-        return error;
-    }
-    cache->folder = rt_folder_open(dir, &error, why);
+    /* Somebody may remove what was made before it is opened. */
+    for (int attempt = 0; attempt < (cache->writable ? 8 : 1) && error == ENOENT; attempt++)
+        error = make_and_open(cache, dir, why);
     return error;
 }
 

@@ -1,6 +1,7 @@
-/* Processes of a node that want the same kernels at once (facts/jit.md §2: 1, 38, 39, 40, 61): each kernel is
+/* Processes of a node that want the same kernels at once (facts/jit.md §2: 1, 38, 39, 40, 51, 61): each kernel is
  * compiled once, whoever dies, stops, forks or finds no lock. flock, renameat and the clock are this program's own. */
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -299,6 +300,37 @@ static void test_38_two_nodes(void **state)
     assert_int_equal(files.others, 0);
 }
 
+static bool all_ended(struct ranks *ranks)
+{
+    for (int i = 0; i < ranks->count; i++) {
+        siginfo_t info = {0};
+
+        if (waitid(P_PID, (id_t)ranks->rank[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
+            return false;
+    }
+    return true;
+}
+
+/* What was written meanwhile stays. */
+static int remove_what_goes(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)walk;
+    (void)(type == FTW_DP ? rmdir(path) : unlink(path));
+    return 0;
+}
+
+/* Somebody removes the cache again and again. */
+static void test_51_the_cache_is_removed(void **state)
+{
+    struct ranks *ranks = *state;
+
+    for (ranks_start(ranks); !all_ended(ranks); usleep(200))
+        nftw(ranks->cache_dir, remove_what_goes, 16, FTW_DEPTH | FTW_PHYS);
+    ranks_join(ranks);
+    assert_true(ranks_all_ready(ranks, ranks->count));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, new_ranks, free_ranks)
@@ -311,6 +343,7 @@ int main(void)
         TEST(test_a_holder_forks_and_dies),
         TEST(test_39_flock_is_refused),
         TEST(test_38_two_nodes),
+        TEST(test_51_the_cache_is_removed),
     };
     return cmocka_run_group_tests_name("runtime.ranks", tests, NULL, NULL);
 }
