@@ -304,6 +304,21 @@ static void test_J6_46_cache_of_another_user(void **state)
     is_not_used(ranks, ranks->cache, "belongs to user 12345, not to user 0 or root");
 }
 
+/* Its target is this user's own and would do; the link is not. */
+static void test_J6_52_link_of_another_user(void **state)
+{
+    struct ranks *ranks = *state;
+    char link[600];
+
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can give a link to another user\n");
+        skip();
+    }
+    snprintf(link, sizeof link, "%s/link", ranks->folder);
+    assert_int_equal(symlink(ranks->cache, link), 0);
+    is_not_used(ranks, link, "a symbolic link of user 12345, not of user 0 or root");
+}
+
 static void test_J6_52_folder_open_to_all(void **state)
 {
     struct ranks *ranks = *state;
@@ -326,6 +341,7 @@ int main(void)
         TEST(test_45_unmapped_user),
         TEST(test_45_user_without_a_mapping),
         TEST(test_J6_46_cache_of_another_user),
+        TEST(test_J6_52_link_of_another_user),
         TEST(test_J6_52_folder_open_to_all),
     };
     return cmocka_run_group_tests_name("runtime.surroundings", tests, NULL, NULL);
