@@ -15,22 +15,30 @@
 
 /* ---- Opening ----------------------------------------------------------------------------------------------- */
 
-/* Makes and opens the folder. Returns 0 or an errno with a sentence. */
+/* Makes and opens the folder. */
+static int make_and_open(struct rt_cache *cache, const char *dir, char *why)
+{
+    int error = cache->writable ? rt_folder_make(dir) : 0;
+
+    if (error != 0)
+        rt_refuse(why, "%s", strerror(error));
+    else
+        cache->folder = rt_folder_open(dir, &error, why);
+    return error;
+}
+
+/* Returns 0 or an errno with a sentence. */
 static int open_dir(struct rt_cache *cache, const char *dir, char *why)
 {
-    int error = 0;
+    int error = ENOENT;
 
     if (dir[0] != '/') {
         rt_refuse(why, "not an absolute path");
         return EINVAL;
     }
-    if (cache->writable)
-        error = rt_folder_make(dir);
-    if (error != 0) {
-        rt_refuse(why, "%s", strerror(error));
-        return error;
-    }
-    cache->folder = rt_folder_open(dir, &error, why);
+    /* Somebody may remove what was made before it is opened. */
+    for (int attempt = 0; attempt < (cache->writable ? 8 : 1) && error == ENOENT; attempt++)
+        error = make_and_open(cache, dir, why);
     return error;
 }
 
@@ -175,5 +183,11 @@ bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry)
     if (error != 0)
         return fail_publish(cache, error, strerror(error));
     rt_cache_count(&cache->counters.written);
+    __atomic_store_n(&cache->last_write_error, 0, __ATOMIC_RELAXED);
     return true;
+}
+
+bool rt_cache_publishes(const struct rt_cache *cache)
+{
+    return cache->dir != NULL && cache->writable && __atomic_load_n(&cache->last_write_error, __ATOMIC_RELAXED) == 0;
 }

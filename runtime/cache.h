@@ -30,9 +30,16 @@ void rt_cache_close(struct rt_cache *cache);
 bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
                    int32_t max_nvrtc_major, struct rt_entry *out);
 
+/* The same after a miss, while another process may publish: tells, counts and removes nothing. */
+bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+                         int32_t max_nvrtc_major, struct rt_entry *out);
+
 /* Publishes an entry: temporary file beside the target (O_EXCL, 0600), write, fsync, rename. False when it was not
  * written (read-only, full disk, …): logged and counted, never fatal. */
 bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry);
+
+/* True when a folder is written to, and the last attempt to publish, if there was one, did not fail. */
+bool rt_cache_publishes(const struct rt_cache *cache);
 
 /* The folder in use, or NULL. Belongs to the cache. */
 const char *rt_cache_dir(const struct rt_cache *cache);

@@ -35,6 +35,14 @@ enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *n
     return RT_READ_OK;
 }
 
+/* What is looked for, and whether it was before. */
+struct search {
+    struct rt_cache *cache;
+    const struct rt_key *key;
+    int32_t max_nvrtc_major;
+    bool again; /* what cannot be used was told, counted and removed the first time */
+};
+
 static void report_unused(struct rt_cache *cache, const struct rt_cache_name *name, enum rt_read_result result,
                           const char *why)
 {
@@ -52,8 +60,7 @@ static void report_unused_folder(struct rt_cache *cache, const char *shard, cons
 }
 
 /* True when the file holds a verified entry of a compiler that counts; a damaged file is removed. */
-static bool use_entry(struct rt_cache *cache, int shard, const struct rt_cache_name *name, int32_t max_nvrtc_major,
-                      struct rt_entry *out)
+static bool use_entry(const struct search *search, int shard, const struct rt_cache_name *name, struct rt_entry *out)
 {
     char why[RT_WHY_BYTES];
     struct stat status;
@@ -61,13 +68,15 @@ static bool use_entry(struct rt_cache *cache, int shard, const struct rt_cache_n
 
     if (result == RT_READ_ABSENT)
         return false;
+    if (result != RT_READ_OK && search->again)
+        return false;
     if (result != RT_READ_OK) {
-        report_unused(cache, name, result, why);
-        if (result == RT_READ_DAMAGED && cache->writable)
+        report_unused(search->cache, name, result, why);
+        if (result == RT_READ_DAMAGED && search->cache->writable)
             rt_file_remove_if_same(shard, name->file, &status);
         return false;
     }
-    if (max_nvrtc_major == 0 || out->info.builder.nvrtc_major <= max_nvrtc_major)
+    if (search->max_nvrtc_major == 0 || out->info.builder.nvrtc_major <= search->max_nvrtc_major)
         return true;
     rt_entry_free(out);
     return false;
@@ -105,8 +114,8 @@ static void keep_newer(struct rt_entry *best, struct rt_entry *entry)
 
 /* Finds the newest compiler's entry of a kernel; *out is empty and stays so when there is none. tried: a file that was
  * looked at already, or NULL. */
-static void find_newest(struct rt_cache *cache, int shard, const char *shard_name, const struct rt_key *key,
-                        const char *tried, int32_t max_nvrtc_major, struct rt_entry *out)
+static void find_newest(const struct search *search, int shard, const char *shard_name, const char *tried,
+                        struct rt_entry *out)
 {
     DIR *list = rt_folder_list(shard);
     struct dirent *item;
@@ -115,19 +124,18 @@ static void find_newest(struct rt_cache *cache, int shard, const char *shard_nam
         struct rt_cache_name name;
         struct rt_entry entry;
 
-        if (!is_entry_of(shard_name, item->d_name, key) || (tried != NULL && strcmp(item->d_name, tried) == 0))
+        if (!is_entry_of(shard_name, item->d_name, search->key) || (tried != NULL && strcmp(item->d_name, tried) == 0))
             continue;
         memcpy(name.shard, shard_name, sizeof name.shard);
         snprintf(name.file, sizeof name.file, "%s", item->d_name);
-        if (use_entry(cache, shard, &name, max_nvrtc_major, &entry))
+        if (use_entry(search, shard, &name, &entry))
             keep_newer(out, &entry);
     }
     if (list != NULL)
         closedir(list);
 }
 
-bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
-                   int32_t max_nvrtc_major, struct rt_entry *out)
+static bool find(const struct search *search, const struct rt_builder *builder, struct rt_entry *out)
 {
     static const struct rt_digest no_build;
     char why[RT_WHY_BYTES];
@@ -136,20 +144,36 @@ bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struc
     int error;
     int shard;
 
-    if (cache->dir == NULL)
+    if (search->cache->dir == NULL)
         return false;
-    rt_cache_name_make(key, builder != NULL ? &builder->build_id : &no_build, &name);
-    shard = rt_cache_open_shard(cache, name.shard, false, &error, why);
+    rt_cache_name_make(search->key, builder != NULL ? &builder->build_id : &no_build, &name);
+    shard = rt_cache_open_shard(search->cache, name.shard, false, &error, why);
     if (shard < 0) {
-        if (error != ENOENT)
-            report_unused_folder(cache, name.shard, why);
+        if (error != ENOENT && !search->again)
+            report_unused_folder(search->cache, name.shard, why);
         return false;
     }
-    if (builder == NULL || !use_entry(cache, shard, &name, max_nvrtc_major, &found))
-        find_newest(cache, shard, name.shard, key, builder != NULL ? name.file : NULL, max_nvrtc_major, &found);
+    if (builder == NULL || !use_entry(search, shard, &name, &found))
+        find_newest(search, shard, name.shard, builder != NULL ? name.file : NULL, &found);
     close(shard);
     if (found.file == NULL)
         return false;
     *out = found;
     return true;
+}
+
+bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+                   int32_t max_nvrtc_major, struct rt_entry *out)
+{
+    const struct search search = {cache, key, max_nvrtc_major, false};
+
+    return find(&search, builder, out);
+}
+
+bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+                         int32_t max_nvrtc_major, struct rt_entry *out)
+{
+    const struct search search = {cache, key, max_nvrtc_major, true};
+
+    return find(&search, builder, out);
 }

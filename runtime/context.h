@@ -22,6 +22,8 @@ struct rt_counters {
     uint64_t compile_ns;
     uint64_t shared_waits;
     uint64_t refused_compiles;
+    uint64_t node_waits;
+    uint64_t node_wait_ns;
 };
 
 struct smla_context {
@@ -35,6 +37,7 @@ struct smla_context {
     bool driver_open;
     struct rt_nvrtc_set nvrtcs;
     rt_cu_device primary_device;
+    bool no_lock_told;     /* atomic; one log line, not one a kernel */
     rt_cu_context primary; /* NULL without SMLA_CONTEXT_PRIMARY */
 };
 

@@ -81,6 +81,14 @@ static int open_trusted(int parent, const char *name, int flags, int *error, cha
 
 int rt_folder_open(const char *path, int *error, char why[256])
 {
+    struct stat status;
+
+    if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() && status.st_uid != 0) {
+        rt_refuse(why, "a symbolic link of user %u, not of user %u or root", (unsigned)status.st_uid,
+                  (unsigned)geteuid());
+        *error = EPERM;
+        return -1;
+    }
     return open_trusted(AT_FDCWD, path, OPEN_FOLDER, error, why);
 }
 

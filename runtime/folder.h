@@ -14,7 +14,7 @@ int rt_folder_make(const char *path);
 int rt_folder_make_in(int parent, const char *name);
 
 /* Opens a folder that rt_is_trusted. Returns a descriptor, or -1 with an errno (EPERM when it is not trusted) and a
- * sentence. rt_folder_open follows a symbolic link, rt_folder_open_in does not. */
+ * sentence. rt_folder_open follows a symbolic link of this user or root, rt_folder_open_in none. */
 int rt_folder_open(const char *path, int *error, char why[256]);
 int rt_folder_open_in(int parent, const char *name, int *error, char why[256]);
 

@@ -119,6 +119,14 @@ static smla_status read_cache_dir(struct rt_settings *settings, const smla_conte
     return SMLA_OK;
 }
 
+/* A relative one is ignored, as the XDG base directory specification says. */
+static smla_status read_runtime_dir(struct rt_settings *settings)
+{
+    const char *dir = environment("XDG_RUNTIME_DIR");
+
+    return copy_string(&settings->runtime_dir, dir && dir[0] == '/' ? dir : NULL);
+}
+
 static const char *first_of(const char *given, const char *otherwise)
 {
     return given ? given : otherwise;
@@ -139,6 +147,8 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
         status = copy_string(&settings->nvrtc_path, first_of(desc->nvrtc_path, environment("SMLA_NVRTC")));
     if (status == SMLA_OK)
         status = read_cache_dir(settings, desc);
+    if (status == SMLA_OK)
+        status = read_runtime_dir(settings);
     if (status != SMLA_OK)
         rt_settings_free(settings);
     return status;
@@ -149,5 +159,6 @@ void rt_settings_free(struct rt_settings *settings)
     free(settings->driver_path);
     free(settings->nvrtc_path);
     free(settings->cache_dir);
+    free(settings->runtime_dir);
     memset(settings, 0, sizeof *settings);
 }

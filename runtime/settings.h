@@ -15,6 +15,7 @@ struct rt_settings {
     char *nvrtc_path;      /* NULL: the search of nvrtc_table.h */
     char *cache_dir;       /* absolute; NULL: none */
     bool cache_dir_given;  /* by the description */
+    char *runtime_dir;     /* absolute; NULL: none. For locks */
     struct rt_log log;
 };
 

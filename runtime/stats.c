@@ -23,6 +23,8 @@ smla_status smla_stats(const smla_context *context, smla_stats_counters *out)
         .refused_compiles = rt_counted(&own->refused_compiles),
         .kernels_loaded = rt_counted(&context->modules.loaded),
         .load_ns = rt_counted(&context->modules.load_ns),
+        .node_waits = rt_counted(&own->node_waits),
+        .node_wait_ns = rt_counted(&own->node_wait_ns),
     };
     return rt_sized_write(out, &full, sizeof full);
 }

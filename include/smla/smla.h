@@ -580,6 +580,8 @@ typedef struct smla_stats_counters {
     uint64_t refused_compiles; /* misses under SMLA_JIT_OFF or SMLA_JIT_SEALED */
     uint64_t kernels_loaded;   /* modules handed to the driver */
     uint64_t load_ns;          /* time loading and resolving them, summed */
+    uint64_t node_waits;       /* calls that waited for another process or context that compiled the same kernel */
+    uint64_t node_wait_ns;     /* time of those waits, summed; at most a minute each */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */

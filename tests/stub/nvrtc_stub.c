@@ -7,6 +7,7 @@
 
 struct rt_nvrtc_program_opaque {
     char arch[32];
+    uint64_t number; /* of what was given */
     bool empty;
     bool compiled;
 };
@@ -99,18 +100,29 @@ static void join(char *text, size_t capacity, const char *const *words, int coun
         size += (size_t)snprintf(text + size, capacity - size, "%s%s", i ? " " : "", words[i]);
 }
 
+/* FNV-1a, with the NUL. */
+static uint64_t add_text(uint64_t number, const char *text)
+{
+    do
+        number = (number ^ (uint8_t)*text) * 0x100000001b3u;
+    while (*text++);
+    return number;
+}
+
 rt_nvrtc_result nvrtcCreateProgram(rt_nvrtc_program *program, const char *source, const char *name, int header_count,
                                    const char *const *headers, const char *const *header_names)
 {
     char names[512];
 
-    (void)headers;
     join(names, sizeof names, header_names, header_count);
     CALLED("nvrtcCreateProgram", "%s, %s, [%s]", source[0] ? "source" : "empty", name, names);
     *program = calloc(1, sizeof **program);
     if (*program == NULL)
         return RT_NVRTC_ERROR_OUT_OF_MEMORY;
     (*program)->empty = source[0] == '\0';
+    (*program)->number = add_text(0xcbf29ce484222325u, source);
+    for (int i = 0; i < header_count; i++)
+        (*program)->number = add_text((*program)->number, headers[i]);
     __atomic_add_fetch(&state.live_programs, 1, __ATOMIC_SEQ_CST);
     return 0;
 }
@@ -143,6 +155,8 @@ rt_nvrtc_result nvrtcCompileProgram(rt_nvrtc_program program, int option_count, 
     read_arch(program, option_count, options);
     if (!program->empty) {
         __atomic_add_fetch(&state.compiles, 1, __ATOMIC_SEQ_CST);
+        if (state.compiling)
+            state.compiling(program->number);
         if (state.script.delay_us)
             usleep((unsigned)state.script.delay_us);
     }

@@ -286,6 +286,8 @@ class StatsCounters(_Sized):
         ("refused_compiles", ctypes.c_uint64),
         ("kernels_loaded", ctypes.c_uint64),
         ("load_ns", ctypes.c_uint64),
+        ("node_waits", ctypes.c_uint64),
+        ("node_wait_ns", ctypes.c_uint64),
     ]
 
 
