@@ -271,8 +271,8 @@ static void test_two_collections_at_once(void **state)
         uint64_t size = 0;
         int status = 0;
 
-        for (uint8_t i = 1; i <= ENTRIES; i++)
-            size = gc_add(fixture, i, (100 - i) * DAY);
+        for (int i = 1; i <= ENTRIES; i++)
+            size = gc_add(fixture, (uint8_t)i, (100 - i) * DAY);
         const pid_t child = fork();
         if (child == 0)
             _exit(collect(fixture, KEPT * size, 0) ? 0 : 1);

@@ -1,4 +1,5 @@
 /* How the folder knows what is used, and how writers keep it small. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,12 +130,46 @@ static void test_young_entries_over_the_cap(void **state)
     assert_true(fixture->cache->known_bytes <= 10000);
 }
 
+static void *publish_some(void *user)
+{
+    struct rt_cache *cache = user;
+
+    for (int i = 0; i < 40; i++) {
+        struct rt_entry entry = sample_entry((uint8_t)(1 + i));
+
+        (void)rt_cache_publish(cache, &entry);
+        rt_entry_free(&entry);
+    }
+    return NULL;
+}
+
+/* Threads that publish into a folder that is over the cap: one removes, the others go on. */
+static void test_threads_over_the_cap(void **state)
+{
+    enum { THREADS = 8 };
+    struct gc_fixture *fixture = *state;
+    pthread_t threads[THREADS];
+
+    for (int i = 100; i < 140; i++)
+        gc_add(fixture, (uint8_t)i, 2 * DAY);
+    fixture->cache->cap_bytes = 10000;
+    fixture->cache->log.fn = NULL; /* sample_log_line is for one thread */
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, publish_some, fixture->cache), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(sample_count_files(fixture->dir, ".smk"), 40);
+    assert_int_equal(sample_count_files(fixture->dir, ".tmp"), 0);
+    assert_int_equal(rt_cache_counters(fixture->cache)->errors, 0);
+    assert_false(fixture->cache->collecting);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_hit_is_noted_once_a_day),   TEST(test_only_what_is_used_is_noted),
         TEST(test_publishing_keeps_to_the_cap), TEST(test_one_in_64_looks),
-        TEST(test_young_entries_over_the_cap),
+        TEST(test_young_entries_over_the_cap),  TEST(test_threads_over_the_cap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
