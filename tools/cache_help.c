@@ -70,3 +70,24 @@ const char cache_help_warm[] =
     "  --progress              say what is compiled, a line each, where stderr is no terminal too\n" OF_EACH "\n"
     "Exit: 0 fine, 1 --check found a missing entry, or a compile failed, 2 usage, or the folder could\n"
     "not be used, 3 unsupported or unavailable here.\n";
+
+const char cache_help_export[] =
+    "usage: smla-cache export [-o FILE] [KERNEL-ID...] [--json]\n"
+    "\n"
+    "Writes entries whose kernel ids begin with a KERNEL-ID, or all, into one file: a tar archive of\n"
+    "the entries' files (v1/...), to be unpacked by tar or taken by smla-cache import. The same entries\n"
+    "give the same bytes. Each is checked in full; a damaged one is left out.\n"
+    "\n"
+    "  -o FILE                 the file, else stdout\n" OF_EACH "\n"
+    "Exit: 0 fine, 1 an entry was left out, or there is none, 2 usage, or a file cannot be written, 3\n"
+    "libarchive is missing here.\n";
+
+const char cache_help_import[] =
+    "usage: smla-cache import FILE [--json]\n"
+    "\n"
+    "Takes entries from a tar archive (- is stdin) as smla-cache export writes it, not compressed. Each\n"
+    "is checked in full before it is written, as a compiled one is. What is there already is left as it\n"
+    "is; what is damaged, or has no entry's name, is left out.\n"
+    "\n" OF_EACH "\n"
+    "Exit: 0 fine, 1 something was left out, 2 the file cannot be read, or the folder takes no more, 3\n"
+    "libarchive is missing here.\n";
