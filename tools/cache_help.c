@@ -91,3 +91,13 @@ const char cache_help_import[] =
     "\n" OF_EACH "\n"
     "Exit: 0 fine, 1 something was left out, 2 the file cannot be read, or the folder takes no more, 3\n"
     "libarchive is missing here.\n";
+
+const char cache_help_doctor[] =
+    "usage: smla-cache doctor [--nvrtc PATH] [--json]\n"
+    "\n"
+    "Says what smla would use here, and why: the cache folder and who can change it, the policies of\n"
+    "the environment, which libnvrtc wins and what it builds, the CUDA driver and the devices. Compiles\n"
+    "nothing and makes no folder.\n"
+    "\n"
+    "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n" OF_EACH "\n"
+    "Exit: 0 kernels can be served here, 1 they cannot, and it says what would help, 2 usage.\n";

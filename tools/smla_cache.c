@@ -27,6 +27,7 @@ static const struct cache_command commands[] = {
     {"warm", "compile what is missing of a list of kernels", cache_help_warm, cache_warm, WARM_TAKES, 0, 0},
     {"export", "write entries into one file", cache_help_export, cache_export, CACHE_TAKES_OUTPUT, 0, ANY_NUMBER},
     {"import", "take entries from such a file", cache_help_import, cache_import, 0, 1, 1},
+    {"doctor", "what smla would use here, and why", cache_help_doctor, cache_doctor, CACHE_TAKES_NVRTC, 0, 0},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -48,7 +48,7 @@ struct cache_command {
 };
 
 extern const char cache_help_ls[], cache_help_path[], cache_help_info[], cache_help_stats[], cache_help_verify[],
-    cache_help_gc[], cache_help_warm[], cache_help_export[], cache_help_import[];
+    cache_help_gc[], cache_help_warm[], cache_help_export[], cache_help_import[], cache_help_doctor[];
 
 int cache_ls(const struct cache_options *options);
 int cache_path(const struct cache_options *options);
@@ -59,6 +59,7 @@ int cache_gc(const struct cache_options *options);
 int cache_warm(const struct cache_options *options);
 int cache_export(const struct cache_options *options);
 int cache_import(const struct cache_options *options);
+int cache_doctor(const struct cache_options *options);
 
 /* ---- The folder ---- */
 
