@@ -161,6 +161,10 @@ bool cache_archive_next(struct archive *archive, struct cache_member *member, ch
     member->kind = kind_of(entry);
     member->size_bytes = la.archive_entry_size(entry);
     snprintf(member->name, sizeof member->name, "%s", name != NULL ? name : "");
+    /* An entry's name is plain; what is not must do no harm in a terminal or in JSON. */
+    for (char *c = member->name; *c != 0; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
     return true;
 }
 

@@ -30,7 +30,7 @@ enum cache_member_kind { CACHE_MEMBER_END, CACHE_MEMBER_FILE, CACHE_MEMBER_FOLDE
 
 struct cache_member {
     enum cache_member_kind kind;
-    char name[512];
+    char name[512]; /* cut to fit; '?' for bytes that are no printable ASCII */
     int64_t size_bytes;
 };
 

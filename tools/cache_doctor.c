@@ -99,7 +99,7 @@ static void print_folder(const json_t *folder)
     const bool exists = json_is_true(json_object_get(folder, "exists"));
     const bool writable = json_is_true(json_object_get(folder, "writable"));
     if (path[0] == 0) {
-        puts("cache folder  none");
+        printf("cache folder  none%s\n", strcmp(text_of(folder, "policy"), "off") == 0 ? " (SMLA_CACHE=off)" : "");
         return;
     }
     printf("cache folder  %s (%s)\n", path, text_of(folder, "from"));

@@ -26,7 +26,7 @@ struct imported {
 static void leave_out(struct imported *imported, const char *name, const char *why)
 {
     cli_fail(0, "left out: %s: %s", name, why);
-    json_array_append_new(imported->left_out, json_pack("{s:s%, s:s}", "name", name, strlen(name), "why", why));
+    json_array_append_new(imported->left_out, json_pack("{s:s, s:s}", "name", name, "why", why));
 }
 
 /* "v1/ab/<name>", "./" before it or not. */
