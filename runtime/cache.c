@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "cache_gc.h"
 #include "cache_internal.h"
 #include "error.h"
 #include "file.h"
@@ -82,6 +83,7 @@ smla_status rt_cache_open(const char *dir, bool writable, bool required, const s
         return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a cache");
     cache->folder = -1;
     cache->writable = writable;
+    cache->cap_bytes = RT_CACHE_CAP_BYTES;
     if (log != NULL)
         cache->log = *log;
     if (dir != NULL)
@@ -184,6 +186,7 @@ bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry)
         return fail_publish(cache, error, strerror(error));
     rt_cache_count(&cache->counters.written);
     __atomic_store_n(&cache->last_write_error, 0, __ATOMIC_RELAXED);
+    rt_cache_collect_after(cache, entry);
     return true;
 }
 

@@ -2,4 +2,4 @@
 target_sources(smla_runtime PRIVATE
   error.c log.c sized.c why.c
   digest.c key.c cubin_check.c ptx_check.c entry.c
-  folder.c file.c cache_name.c cache.c cache_find.c cache_visit.c cache_default_dir.c)
+  folder.c file.c cache_name.c cache.c cache_find.c cache_files.c cache_gc.c cache_visit.c cache_default_dir.c)

@@ -35,7 +35,8 @@ bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const
                          int32_t max_nvrtc_major, struct rt_entry *out);
 
 /* Publishes an entry: temporary file beside the target (O_EXCL, 0600), write, fsync, rename. False when it was not
- * written (read-only, full disk, …): logged and counted, never fatal. */
+ * written (read-only, full disk, …): logged and counted, never fatal. Now and then entries that were not used for long
+ * are removed (cache_gc.h). */
 bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry);
 
 /* True when a folder is written to, and the last attempt to publish, if there was one, did not fail. */
@@ -45,9 +46,9 @@ bool rt_cache_publishes(const struct rt_cache *cache);
 const char *rt_cache_dir(const struct rt_cache *cache);
 const struct rt_cache_counters *rt_cache_counters(const struct rt_cache *cache);
 
-/* Calls visit for every entry file (for smla-cache ls), in no order. valid: the file verified; info is then filled,
- * else why; the other is NULL. Removes and counts nothing. Stops when visit returns false. Returns false when the
- * folder cannot be read; one without entries can. */
+/* Calls visit for every entry file (for smla-cache ls), by name. valid: the file verified; info is then filled, else
+ * why; the other is NULL. Removes and counts nothing. Stops when visit returns false. Returns false when the folder, or
+ * one within, cannot be read, which is logged; one without entries can. */
 typedef bool (*rt_cache_visit_fn)(void *user, const char *path, uint64_t size_bytes, bool valid,
                                   const struct rt_entry_info *info, const char *why);
 bool rt_cache_visit(struct rt_cache *cache, rt_cache_visit_fn visit, void *user);
@@ -55,5 +56,8 @@ bool rt_cache_visit(struct rt_cache *cache, rt_cache_visit_fn visit, void *user)
 /* The default folder from the environment (SMLA_CACHE_DIR, XDG_CACHE_HOME, HOME, passwd; empty means unset, a relative
  * XDG path is ignored). malloc'd; NULL when there is none. */
 char *rt_cache_default_dir(void);
+
+/* The same; *origin: the variable that decided, "passwd", or NULL where there is no folder. */
+char *rt_cache_default_dir_from(const char **origin);
 
 #endif

@@ -44,15 +44,34 @@ static char *cache_in_passwd_home(void)
     return cache_in_home(entry.pw_dir);
 }
 
-char *rt_cache_default_dir(void)
+char *rt_cache_default_dir_from(const char **origin)
 {
     const char *own = environment("SMLA_CACHE_DIR");
     const char *xdg = environment("XDG_CACHE_HOME");
     const char *home = environment("HOME");
+    char *dir;
 
-    if (own != NULL)
-        return join(own, "");
-    if (xdg != NULL && xdg[0] == '/')
-        return join(xdg, "/smla");
-    return home != NULL ? cache_in_home(home) : cache_in_passwd_home();
+    if (own != NULL) {
+        *origin = "SMLA_CACHE_DIR";
+        dir = join(own, "");
+    } else if (xdg != NULL && xdg[0] == '/') {
+        *origin = "XDG_CACHE_HOME";
+        dir = join(xdg, "/smla");
+    } else if (home != NULL) {
+        *origin = "HOME";
+        dir = cache_in_home(home);
+    } else {
+        *origin = "passwd";
+        dir = cache_in_passwd_home();
+    }
+    if (dir == NULL)
+        *origin = NULL;
+    return dir;
+}
+
+char *rt_cache_default_dir(void)
+{
+    const char *origin;
+
+    return rt_cache_default_dir_from(&origin);
 }

@@ -1,23 +1,42 @@
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cache_internal.h"
 #include "folder.h"
 #include "why.h"
 
-enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *name, struct rt_entry *out,
-                                        struct stat *status, char why[256])
+bool rt_cache_entry_of(const struct rt_cache_name *name, uint8_t *bytes, size_t size, struct rt_entry *out,
+                       char why[256])
 {
     struct rt_key key;
     uint8_t build_prefix[RT_BUILD_PREFIX_BYTES];
+
+    if (!rt_cache_name_parse(name->shard, name->file, &key, build_prefix)) {
+        free(bytes);
+        return rt_refuse(why, "not the name of an entry");
+    }
+    if (!rt_entry_read(bytes, size, &key, out, why))
+        return false;
+    if (memcmp(out->info.builder.build_id.bytes, build_prefix, sizeof build_prefix) == 0)
+        return true;
+    rt_entry_free(out);
+    return rt_refuse(why, "built by another compiler than its name says");
+}
+
+enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *name, struct rt_entry *out,
+                                        struct stat *status, char why[256])
+{
     struct rt_file file;
     enum rt_read_result result;
 
     *status = (struct stat){0};
-    if (!rt_cache_name_parse(name->shard, name->file, &key, build_prefix)) {
+    if (!rt_cache_name_is_entry(name)) {
         rt_refuse(why, "not the name of an entry");
         return RT_READ_REFUSED;
     }
@@ -25,14 +44,7 @@ enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *n
     *status = file.status;
     if (result != RT_READ_OK)
         return result;
-    if (!rt_entry_read(file.bytes, file.size, &key, out, why))
-        return RT_READ_DAMAGED;
-    if (memcmp(out->info.builder.build_id.bytes, build_prefix, sizeof build_prefix) != 0) {
-        rt_entry_free(out);
-        rt_refuse(why, "built by another compiler than its name says");
-        return RT_READ_DAMAGED;
-    }
-    return RT_READ_OK;
+    return rt_cache_entry_of(name, file.bytes, file.size, out, why) ? RT_READ_OK : RT_READ_DAMAGED;
 }
 
 /* What is looked for, and whether it was before. */
@@ -73,7 +85,7 @@ static bool use_entry(const struct search *search, int shard, const struct rt_ca
     if (result != RT_READ_OK) {
         report_unused(search->cache, name, result, why);
         if (result == RT_READ_DAMAGED && search->cache->writable)
-            rt_file_remove_if_same(shard, name->file, &status);
+            (void)rt_file_remove_if_same(shard, name->file, &status);
         return false;
     }
     if (search->max_nvrtc_major == 0 || out->info.builder.nvrtc_major <= search->max_nvrtc_major)
@@ -135,6 +147,22 @@ static void find_newest(const struct search *search, int shard, const char *shar
         closedir(list);
 }
 
+/* The time of a file's last change says when its entry was last used, to a day, for rt_cache_gc. The time of the last
+ * access does not: file systems are mounted without it. Not once a hit: over a network each is a request. */
+static void note_use(int shard, const struct rt_entry *entry)
+{
+    enum { DAY_S = 24 * 60 * 60 };
+    struct rt_cache_name name;
+    struct stat status;
+
+    rt_cache_name_make(&entry->info.key, &entry->info.builder.build_id, &name);
+    if (fstatat(shard, name.file, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return;
+    const int64_t age_s = (int64_t)time(NULL) - (int64_t)status.st_mtim.tv_sec;
+    if (age_s > DAY_S || age_s < -DAY_S)
+        (void)utimensat(shard, name.file, NULL, AT_SYMLINK_NOFOLLOW); /* of root's entry it may fail */
+}
+
 static bool find(const struct search *search, const struct rt_builder *builder, struct rt_entry *out)
 {
     static const struct rt_digest no_build;
@@ -155,6 +183,8 @@ static bool find(const struct search *search, const struct rt_builder *builder, 
     }
     if (builder == NULL || !use_entry(search, shard, &name, &found))
         find_newest(search, shard, name.shard, builder != NULL ? name.file : NULL, &found);
+    if (found.file != NULL && search->cache->writable)
+        note_use(shard, &found);
     close(shard);
     if (found.file == NULL)
         return false;

@@ -13,6 +13,11 @@ struct rt_cache {
     struct rt_log log;
     int last_write_error; /* logged last; atomic, so that a full disk is one line and not one a kernel */
     struct rt_cache_counters counters;
+    /* For removing the least recently used; read and written with __atomic builtins. */
+    uint64_t cap_bytes;
+    uint64_t published;   /* entries */
+    uint64_t known_bytes; /* in the folder when it was last listed, and published since */
+    bool collecting;      /* a thread is at it */
 };
 
 static inline void rt_cache_count(uint64_t *counter)
@@ -22,6 +27,10 @@ static inline void rt_cache_count(uint64_t *counter)
 
 /* Opens v1/<shard>, made first when `make`. Returns a descriptor, or -1 with an errno and a sentence. */
 int rt_cache_open_shard(const struct rt_cache *cache, const char *shard, bool make, int *error, char why[256]);
+
+/* Called after an entry was published: now and then, and when the folder seems to hold more than the cap, removes the
+ * entries that were not used for longest. */
+void rt_cache_collect_after(struct rt_cache *cache, const struct rt_entry *published);
 
 /* Reads and verifies the entry in a file by what its name says. *status: of the file, for removing a damaged one; zero
  * when it could not be opened. */

@@ -68,3 +68,11 @@ bool rt_cache_name_parse(const char *shard, const char *file, struct rt_key *key
            parse_hex(file + REST_HEX + 1, build_prefix, RT_BUILD_PREFIX_BYTES) &&
            parse_kind(file + REST_HEX + 1 + BUILD_HEX, &key->kind);
 }
+
+bool rt_cache_name_is_entry(const struct rt_cache_name *name)
+{
+    struct rt_key key;
+    uint8_t build_prefix[RT_BUILD_PREFIX_BYTES];
+
+    return rt_cache_name_parse(name->shard, name->file, &key, build_prefix);
+}

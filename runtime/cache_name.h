@@ -26,6 +26,9 @@ void rt_cache_name_make(const struct rt_key *key, const struct rt_digest *build_
 bool rt_cache_name_parse(const char *shard, const char *file, struct rt_key *key,
                          uint8_t build_prefix[RT_BUILD_PREFIX_BYTES]);
 
+/* True when it is one that rt_cache_name_make makes. */
+bool rt_cache_name_is_entry(const struct rt_cache_name *name);
+
 /* True for two hex digits. */
 bool rt_cache_name_is_shard(const char *name);
 

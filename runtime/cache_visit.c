@@ -1,97 +1,40 @@
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "cache_internal.h"
-#include "folder.h"
+#include "cache_files.h"
 #include "why.h"
 
-struct visit {
-    struct rt_cache *cache;
-    rt_cache_visit_fn call;
-    void *user;
-    bool stopped;    /* the caller wants no more */
-    bool unreadable; /* some folder could not be read */
-};
-
-/* Hidden files are temporary ones. */
-static bool is_entry_file(const char *name)
-{
-    static const char suffix[] = ".smk";
-    const size_t length = strlen(name);
-
-    return name[0] != '.' && length >= strlen(suffix) && strcmp(name + length - strlen(suffix), suffix) == 0;
-}
-
-static void visit_file(struct visit *visit, int shard, const struct rt_cache_name *name)
+/* Returns false when the caller wants no more. *complete becomes false without memory for a path. */
+static bool visit_file(struct rt_cache *cache, struct rt_cache_file *file, rt_cache_visit_fn call, void *user,
+                       bool *complete)
 {
     char why[RT_WHY_BYTES];
-    struct stat status;
     struct rt_entry entry = {0};
-    char *path;
-    const enum rt_read_result result = rt_cache_read_entry(shard, name, &entry, &status, why);
+    const enum rt_read_result result = rt_cache_file_read(cache, file, &entry, why);
     const bool valid = result == RT_READ_OK;
+    char *path;
+    bool more = true;
 
     if (result == RT_READ_ABSENT)
-        return;
-    if (asprintf(&path, "%s/" RT_CACHE_VERSION_DIR "/%s/%s", visit->cache->dir, name->shard, name->file) < 0) {
-        visit->unreadable = true;
-    } else {
-        visit->stopped = !visit->call(visit->user, path, (uint64_t)status.st_size, valid, valid ? &entry.info : NULL,
-                                      valid ? NULL : why);
-        free(path);
-    }
+        return true;
+    path = rt_cache_file_path(cache, &file->name);
+    if (path != NULL)
+        more = call(user, path, (uint64_t)file->status.st_size, valid, valid ? &entry.info : NULL, valid ? NULL : why);
+    *complete &= path != NULL;
+    free(path);
     rt_entry_free(&entry);
-}
-
-static void visit_shard(struct visit *visit, int version, const char *shard_name)
-{
-    char why[RT_WHY_BYTES];
-    struct rt_cache_name name;
-    int error;
-    const int shard = rt_folder_open_in(version, shard_name, &error, why);
-    DIR *list = shard >= 0 ? rt_folder_list(shard) : NULL;
-    struct dirent *item;
-
-    snprintf(name.shard, sizeof name.shard, "%.2s", shard_name);
-    visit->unreadable |= list == NULL;
-    while (list != NULL && !visit->stopped && (item = readdir(list)) != NULL) {
-        if (!is_entry_file(item->d_name))
-            continue;
-        snprintf(name.file, sizeof name.file, "%s", item->d_name);
-        visit_file(visit, shard, &name);
-    }
-    if (list != NULL)
-        closedir(list);
-    if (shard >= 0)
-        close(shard);
+    return more;
 }
 
 bool rt_cache_visit(struct rt_cache *cache, rt_cache_visit_fn call, void *user)
 {
-    char why[RT_WHY_BYTES];
-    struct visit visit = {.cache = cache, .call = call, .user = user};
-    int error = 0;
-    int version;
-    DIR *list;
-    struct dirent *item;
+    struct rt_cache_files list;
+    bool complete = rt_cache_list(cache, &list);
+    bool more = true;
 
-    if (cache->dir == NULL)
-        return false;
-    version = rt_folder_open_in(cache->folder, RT_CACHE_VERSION_DIR, &error, why);
-    if (version < 0)
-        return error == ENOENT; /* nothing was written yet */
-    list = rt_folder_list(version);
-    visit.unreadable = list == NULL;
-    while (list != NULL && !visit.stopped && (item = readdir(list)) != NULL) {
-        if (rt_cache_name_is_shard(item->d_name))
-            visit_shard(&visit, version, item->d_name);
+    for (size_t i = 0; i < list.count && more; i++) {
+        if (!list.files[i].temporary)
+            more = visit_file(cache, &list.files[i], call, user, &complete);
     }
-    if (list != NULL)
-        closedir(list);
-    close(version);
-    return !visit.unreadable;
+    rt_cache_files_free(&list);
+    return complete;
 }

@@ -1,6 +1,9 @@
 #include "describe.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
 {
@@ -14,6 +17,91 @@ void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
              spec->has_extra_kv ? spec->extra_kv.name : "", spec->batch_invariant ? " batch_invariant" : "",
              spec->checked ? " checked" : "", spec->not_persistent ? " not_persistent" : "", spec->target->name);
 }
+
+/* ---- Back again -------------------------------------------------------------------------------------------- */
+
+static bool read_op(const char *name, uint32_t *op)
+{
+    static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE, SMLA_OP_DECODE};
+
+    for (size_t i = 0; name != NULL && i < sizeof ops / sizeof ops[0]; i++) {
+        if (strcmp(gen_op_name(ops[i]), name) == 0) {
+            *op = ops[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_number(const char *text, int32_t *out)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value < 0 || value > INT32_MAX)
+        return false;
+    *out = (int32_t)value;
+    return true;
+}
+
+/* Returns what follows "name=", or NULL. */
+static const char *value_of(const char *word, const char *name)
+{
+    const size_t size = strlen(name);
+
+    return strncmp(word, name, size) == 0 && word[size] == '=' ? word + size + 1 : NULL;
+}
+
+static bool read_word(const char *word, smla_kernel_desc *desc)
+{
+    const struct {
+        const char *name;
+        int32_t *number;
+        const char **text;
+    } values[] = {{"h_q", &desc->h_q, NULL},
+                  {"d_qk", &desc->d_qk, NULL},
+                  {"d_v", &desc->d_v, NULL},
+                  {"kv", NULL, &desc->kv_format},
+                  {"extra_kv", NULL, &desc->extra_kv_format},
+                  {"target", NULL, &desc->target}};
+
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        const char *value = value_of(word, values[i].name);
+
+        if (value != NULL && values[i].number != NULL)
+            return read_number(value, values[i].number);
+        if (value != NULL) {
+            *values[i].text = value;
+            return true;
+        }
+    }
+    if (strcmp(word, "batch_invariant") == 0)
+        desc->batch_invariant = 1;
+    else if (strcmp(word, "checked") == 0)
+        desc->flags |= SMLA_KERNEL_CHECKED;
+    else if (strcmp(word, "not_persistent") == 0)
+        desc->flags |= SMLA_KERNEL_NOT_PERSISTENT;
+    else
+        return false;
+    return true;
+}
+
+bool rt_describe_read(const char *text, struct rt_described *out)
+{
+    char *rest;
+
+    out->desc = (smla_kernel_desc){.struct_size = sizeof out->desc};
+    snprintf(out->text, sizeof out->text, "%s", text);
+    if (!read_op(strtok_r(out->text, " ", &rest), &out->desc.op))
+        return false;
+    for (const char *word = strtok_r(NULL, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        if (!read_word(word, &out->desc))
+            return false;
+    }
+    return out->desc.target != NULL;
+}
+
+/* ---- As a command ------------------------------------------------------------------------------------------ */
 
 enum { RT_LAYOUT_BYTES = 224 };
 

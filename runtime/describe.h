@@ -2,12 +2,24 @@
 #ifndef SMLA_RUNTIME_DESCRIBE_H
 #define SMLA_RUNTIME_DESCRIBE_H
 
+#include <stdbool.h>
+
 #include "spec.h"
 
 enum { RT_DESCRIPTION_BYTES = 256, RT_COMMAND_BYTES = 1024 };
 
 /* "prefill h_q=64 d_qk=512 d_v=512 kv=bf16 target=90a": canonical, the same spec gives the same text. */
 void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES]);
+
+/* A description as rt_describe wrote it. Points into itself: not to be copied. */
+struct rt_described {
+    smla_kernel_desc desc;
+    char text[RT_DESCRIPTION_BYTES];
+};
+
+/* Reads a spec's text back. False when it is none. The text of a layout of one's own names no format that there is, so
+ * the generator refuses that description. */
+bool rt_describe_read(const char *text, struct rt_described *out);
 
 /* The smla-gen line that puts the kernel into the cache folder. cache_dir: NULL when it is the default's business. */
 void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, char text[RT_COMMAND_BYTES]);

@@ -136,12 +136,21 @@ int rt_file_publish(int folder, const char *temporary, const char *name, const v
     return error;
 }
 
-void rt_file_remove_if_same(int folder, const char *name, const struct stat *status)
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+enum rt_remove_result rt_file_remove_if_same(int folder, const char *name, const struct stat *status)
 {
     struct stat now;
 
-    if (fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_dev == status->st_dev &&
-        now.st_ino == status->st_ino && now.st_size == status->st_size &&
-        now.st_mtim.tv_sec == status->st_mtim.tv_sec && now.st_mtim.tv_nsec == status->st_mtim.tv_nsec)
-        unlinkat(folder, name, 0);
+    if (fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? RT_REMOVE_GONE : RT_REMOVE_FAILED;
+    if (!is_same(&now, status))
+        return RT_REMOVE_CHANGED;
+    if (unlinkat(folder, name, 0) == 0)
+        return RT_REMOVED;
+    return errno == ENOENT ? RT_REMOVE_GONE : RT_REMOVE_FAILED;
 }

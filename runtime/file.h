@@ -29,7 +29,14 @@ enum rt_read_result rt_file_read(int folder, const char *name, size_t max_size, 
  * synchronises it and renames it. Returns 0, or an errno with nothing left behind. */
 int rt_file_publish(int folder, const char *temporary, const char *name, const void *bytes, size_t size);
 
+enum rt_remove_result {
+    RT_REMOVED,
+    RT_REMOVE_GONE,    /* somebody else has removed it */
+    RT_REMOVE_CHANGED, /* another file than the one that was looked at: left alone */
+    RT_REMOVE_FAILED   /* errno says why */
+};
+
 /* Removes a file unless it is another by now than the one that `status` was taken of. */
-void rt_file_remove_if_same(int folder, const char *name, const struct stat *status);
+enum rt_remove_result rt_file_remove_if_same(int folder, const char *name, const struct stat *status);
 
 #endif

@@ -104,10 +104,32 @@ static void test_user_without_passwd_entry(void **state)
     assert_int_equal(sample_in_child(987654, child_without_passwd_entry, NULL), 0);
 }
 
+static const char *origin_with(const struct row *row)
+{
+    const char *origin = "not said";
+    char *dir = dir_with(row);
+
+    free(dir);
+    dir = rt_cache_default_dir_from(&origin);
+    assert_true((dir == NULL) == (origin == NULL));
+    free(dir);
+    return origin;
+}
+
+static void test_origins(void **state)
+{
+    (void)state;
+    assert_string_equal(origin_with(&(struct row){"/own", "/xdg", "/home/u", NULL}), "SMLA_CACHE_DIR");
+    assert_string_equal(origin_with(&(struct row){"", "/xdg", "/home/u", NULL}), "XDG_CACHE_HOME");
+    assert_string_equal(origin_with(&(struct row){NULL, "xdg", "/home/u", NULL}), "HOME");
+    assert_null(origin_with(&(struct row){NULL, NULL, "/", NULL}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_origins),
         cmocka_unit_test(test_home_from_passwd),
         cmocka_unit_test(test_user_without_passwd_entry),
     };

@@ -1,0 +1,44 @@
+/* What the parts of smla-cache doctor share: each looks at one thing and gives an object of the JSON result, from which
+ * the text is printed too. */
+#ifndef SMLA_TOOLS_CACHE_DOCTOR_H
+#define SMLA_TOOLS_CACHE_DOCTOR_H
+
+#include <jansson.h>
+
+#include "driver.h"
+#include "nvrtc_table.h"
+#include "settings.h"
+#include "smla_cache.h"
+
+struct doctor {
+    const struct cache_options *options;
+    struct rt_settings settings;
+    json_t *warnings; /* sentences: it works, but … */
+    json_t *helps;    /* sentences: what would help */
+    struct rt_driver driver;
+    bool has_driver;
+    struct rt_nvrtc_set nvrtcs;
+};
+
+void doctor_warn(struct doctor *doctor, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void doctor_help(struct doctor *doctor, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The message of this thread's last failure; valid until the next call. */
+const char *doctor_last_error(void);
+
+/* {policy, path, from, exists, owner, mode, writable, trusted, file_system, network, free_bytes, files, why} */
+json_t *doctor_folder(struct doctor *doctor);
+
+/* Whether the folder has a sound entry that the driver could load on a target. */
+bool doctor_folder_serves(const struct doctor *doctor, const struct gen_target *target);
+
+/* {path, version, why, emulated}; opens the driver. */
+json_t *doctor_driver(struct doctor *doctor);
+
+/* {wins: [{path, version, targets}], tried: [{name, path, version, why}], from, why}: after the driver. */
+json_t *doctor_nvrtc(struct doctor *doctor);
+
+/* [{ordinal, name, capability, multiprocessors, target, compiles, cached}] */
+json_t *doctor_devices(struct doctor *doctor);
+
+#endif
