@@ -4,7 +4,7 @@
 
 #include "plan.h"
 
-enum { GEN_MAX_FILES = 24, GEN_MAX_OPTIONS = 8 };
+enum { GEN_MAX_FILES = 32, GEN_MAX_OPTIONS = 8 };
 
 struct gen_file {
     const char *name; /* as #include'd, and as line information shows it */

@@ -5,7 +5,8 @@
 enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
     MOST_PIECES = 8,
-    FEW_WARPS = 16,     /* of a multiprocessor, of those that combine: a quarter of what it holds */
+    RUN_ELEMS = 4,      /* float32, 16 bytes */
+    FEW_THREADS = 512,  /* of a multiprocessor, of those that combine: a quarter of what it holds */
     MOST_COST = 1 << 30 /* kernels count twice as far at most */
 };
 
@@ -13,8 +14,8 @@ struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_pl
 {
     return (struct gen_decode){.block_heads = number(plan, "block_heads"),
                                .head_blocks = number(plan, "head_blocks"),
-                               .combine_warps = number(plan, "combine_threads") / 32,
-                               .most_row_warps = number(plan, "most_row_warps"),
+                               .combine_threads = number(plan, "combine_threads"),
+                               .most_runs = number(plan, "most_combine_runs"),
                                .d_v = spec->d_v,
                                .item_cost = number(plan, "item_cost_blocks"),
                                .cut_cost = number(plan, "cut_cost_blocks"),
@@ -58,21 +59,22 @@ static bool may_cut(const struct gen_decode *decode, const struct gen_decode_sha
 static void set_parts(const struct gen_decode *decode, int64_t sm_count, struct gen_decode_share *share)
 {
     const int64_t most_cut = share->pieces > 1 ? share->units : smaller(share->units, share->main_blocks);
-    const bool few = most_cut * decode->block_heads * decode->most_row_warps <= sm_count * FEW_WARPS;
-    share->row_warps = few ? decode->most_row_warps : 1;
-    const int64_t groups = divide_up(decode->block_heads * share->row_warps, decode->combine_warps);
+    const int64_t part_runs = (int64_t)decode->block_heads * decode->d_v / RUN_ELEMS;
+    const bool few = most_cut * part_runs <= (int64_t)sm_count * FEW_THREADS;
+    share->combine_runs = few ? 1 : decode->most_runs;
+    const int64_t groups = divide_up(part_runs, decode->combine_threads * share->combine_runs);
 
     if (share->pieces > 1) {
         share->parts = share->units * share->pieces;
         share->combine_blocks = share->units * groups;
     } else if (may_cut(decode, share) && share->main_blocks > 1) {
         share->parts = 2 * share->main_blocks;
-        share->combine_blocks = share->main_blocks * groups;
+        share->combine_blocks = most_cut * groups;
     }
     share->part_out_bytes = share->parts * decode->block_heads * decode->d_v * (int64_t)sizeof(float);
     share->part_lse_bytes = divide_up(share->parts * decode->block_heads * (int64_t)sizeof(float), 16) * 16;
     if (!decode->batch_invariant && share->parts > 0)
-        share->shared_bytes = divide_up(share->main_blocks * 2 * (int64_t)sizeof(int32_t), 16) * 16;
+        share->shared_bytes = divide_up(most_cut * 2 * (int64_t)sizeof(int32_t), 16) * 16;
 }
 
 /* As decode_schedule.cuh does from lengths (divide): by what whole items take, and what cut ones do. */

@@ -11,8 +11,8 @@ enum { GEN_DECODE_WALK_BYTES = 176 }; /* of shared memory, behind what prefill's
 struct gen_decode {
     int32_t block_heads;
     int32_t head_blocks;
-    int32_t combine_warps;  /* of a block of threads that combines */
-    int32_t most_row_warps; /* of them that share a row */
+    int32_t combine_threads; /* of a block that combines */
+    int32_t most_runs;       /* of 16 bytes a part that each of them has; or one */
     int32_t d_v;
     int32_t item_cost;       /* blocks of keys that an item counts for beside its own */
     int32_t cut_cost;        /* and that cutting it must gain */
@@ -30,7 +30,7 @@ struct gen_decode_share {
     int64_t whole_items;    /* units that one of them has at most where none is cut */
     int64_t parts;          /* that there is place for */
     int64_t combine_blocks; /* of threads; 0: no item can be cut, nothing is combined */
-    int64_t row_warps;      /* of a block that combines, that share a row */
+    int64_t combine_runs;   /* of 16 bytes a part that each of their threads has */
     /* The workspace: from its beginning, each a multiple of 16 bytes. */
     int64_t part_out_bytes;
     int64_t part_lse_bytes;

@@ -8,7 +8,7 @@
 #include "plan_decode.h"
 #include "plan_formats.h"
 
-enum { COMBINE_THREADS = 256, RUN_ELEMS = 8, MOST_ROW_WARPS = 2, PARTS_IN_FLIGHT = 4 };
+enum { COMBINE_THREADS = 256, MOST_COMBINE_RUNS = 4, ELEMS_IN_FLIGHT = 64 };
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {
@@ -22,14 +22,11 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "small_share_blocks", 2, "blocks", GEN_BY_PLAN,
                "of keys at most: what an item costs beside them is the same for every part then");
     add_number(plan, "small_item_cost_blocks", 1, "blocks", GEN_BY_PLAN, "that an item counts for in such shares");
-    add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN,
-               "of a block that combines: 32 a head, or 64");
-    add_number(plan, "most_row_warps", MOST_ROW_WARPS, "warps", GEN_BY_PLAN,
-               "share a row's columns, where there are few rows and it is latency that counts");
-    add_number(plan, "run_elems", RUN_ELEMS, "elements", GEN_BY_PLAN,
-               "a lane of it reads at once: two times 16 bytes of float32");
-    add_number(plan, "parts_in_flight", PARTS_IN_FLIGHT, "parts", GEN_BY_PLAN,
-               "read before it is known what they count: 8 KiB a warp");
+    add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN, "of a block that combines");
+    add_number(plan, "most_combine_runs", MOST_COMBINE_RUNS, "runs", GEN_BY_PLAN,
+               "of 16 bytes a part that a thread of it has; one where there is little and it is latency that counts");
+    add_number(plan, "elems_in_flight", ELEMS_IN_FLIGHT, "elements", GEN_BY_PLAN,
+               "a thread of it reads before it is known what they count: 8 KiB a warp");
 }
 
 static void add_variants(const struct gen_spec *spec, const char *entry, struct gen_plan *plan)

@@ -14,22 +14,29 @@
 #include "plan_formats.h"
 #include "prefill_params.h"
 
-/* Tiles of 64 columns: as many as the softmax warpgroup has registers for, and no more than pass through the others'
- * place in shared memory. */
-enum { QUERY_REGISTER_TILES = 4 };
+/* Tiles of 64 columns of the query that lie in registers: beside quantised keys as many as the softmax warpgroup has
+ * room for, and with wide keys one at least, whose place the second slot of P takes. */
+static int32_t register_tiles(const struct gen_spec *spec)
+{
+    const bool is_wide = spec->d_qk > 512;
+    if (!gen_plan_dequantises(spec))
+        return is_wide ? 1 : 0;
+    return is_wide ? 5 : 4;
+}
 
 static void add_roles(const struct gen_spec *spec, struct gen_plan *plan)
 {
-    const int32_t tiles = gen_plan_dequantises(spec) ? QUERY_REGISTER_TILES : 0;
+    const int32_t tiles = register_tiles(spec);
+    const int32_t softmax_registers = tiles > 4 ? 168 : tiles == 1 ? 136 : 152;
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
     add_number(plan, "query_register_tiles", tiles, "tiles", GEN_BY_PLAN,
-               tiles > 0 ? "of 64 columns of the query, 16 registers each: quantised keys are staged in their place"
-                         : "the query is in shared memory");
-    add_number(plan, "softmax_registers", 152, "registers", GEN_BY_PLAN,
-               tiles > 0 ? "32 logits, 16 for each tile of the query, addresses; gives 16 away"
-                         : "32 logits and addresses; gives 16 away");
-    add_number(plan, "output_registers", 176, "registers", GEN_BY_PLAN,
-               "128 accumulators, keys on their way; 152 + 2 x 176 = 3 x 168");
+               tiles > 1    ? "of 64 columns of the query, 16 registers each: quantised keys are staged in their place"
+               : tiles == 1 ? "of 64 columns of the query, 16 registers: a second slot of P is in its place"
+                            : "the query is in shared memory");
+    add_number(plan, "softmax_registers", softmax_registers, "registers", GEN_BY_PLAN,
+               tiles > 0 ? "32 logits, 16 for each tile of the query, addresses" : "32 logits and addresses");
+    add_number(plan, "output_registers", (3 * 168 - softmax_registers) / 2, "registers", GEN_BY_PLAN,
+               "128 accumulators, keys on their way; twice, and the softmax warpgroup's, are 3 x 168");
 }
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
@@ -40,12 +47,12 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "block_heads", 64, "heads", GEN_BY_TARGET, "M of wgmma");
     add_number(plan, "head_blocks", (spec->h_q + 63) / 64, "blocks", GEN_BY_PLAN,
                "blocks a query: heads in groups of 64");
+    add_number(plan, "heads_are_columns", 0, "", GEN_BY_PLAN, "heads are rows of the matrix tile");
     add_number(plan, "block_keys", 64, "keys", GEN_BY_PLAN, "N of query.key; one bit of a 64-bit validity mask a key");
     add_number(plan, "key_slots", 2, "slots", GEN_BY_PLAN,
                "key blocks in flight; a third does not fit beside the query");
-    add_number(plan, "probability_slots", spec->d_qk == 512 ? 2 : 1, "slots", GEN_BY_PLAN,
-               spec->d_qk == 512 ? "softmax of a block runs beside P.V of the one before: 5 % over one slot"
-                                 : "a second does not fit beside two slots of such keys");
+    add_number(plan, "probability_slots", 2, "slots", GEN_BY_PLAN,
+               "softmax of a block runs beside P.V of the one before: 5 % over one slot");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,

@@ -137,7 +137,9 @@ static void add_numbers(const struct gen_spec *spec, struct slots slots, struct 
                heads < 64 ? "N of wgmma: heads up to a multiple of 8; as M they would be computed as 64"
                           : "N of wgmma: heads up to a multiple of 8; as M they would be two blocks that gather each "
                             "key twice");
-    add_number(plan, "head_blocks", 1, "blocks", GEN_BY_PLAN, "blocks a query: N has room for all heads");
+    add_number(plan, "head_blocks", (spec->h_q + heads - 1) / heads, "blocks", GEN_BY_PLAN,
+               "blocks a query: N has room for all heads");
+    add_number(plan, "heads_are_columns", 1, "", GEN_BY_PLAN, "heads are columns of the matrix tile");
     add_number(plan, "block_keys", KEYS, "keys", GEN_BY_TARGET, "M of wgmma; one bit of a 64-bit validity mask a key");
     add_number(plan, "key_slots", slots.key, "slots", GEN_BY_PLAN, key_slots_reason(spec, slots.key));
     add_number(plan, "probability_slots", slots.probability, "slots", GEN_BY_PLAN, probability_slots_reason(slots));

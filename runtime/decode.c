@@ -238,7 +238,7 @@ static void fill_params(const smla_kernel *kernel, const struct call *call, stru
     params->piece_blocks = (int)call->share.piece_blocks;
     params->main_blocks = (int)call->share.main_blocks;
     params->whole_items = (int)call->share.whole_items;
-    params->row_warps = (int)call->share.row_warps;
+    params->combine_runs = (int)call->share.combine_runs;
     /* Blocks that wait hold their place: a caller who keeps multiprocessors free for others gets none of them. */
     params->starts_early = call->args.sm_limit <= 0;
     if (call->args.topk_length == NULL && call->args.extra_topk_length == NULL) {

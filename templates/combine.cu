@@ -12,13 +12,9 @@
 #include "types.cuh"
 
 template <typename PARTIAL> struct row_parts {
-    static constexpr int ROW_WARPS = 1;
     const smla_combine_params &params;
     i64 token;
     int head;
-    int lane;
-    int row_warp;
-    float to_log2;
 
     __device__ __forceinline__ u32 count() const
     {
@@ -28,43 +24,34 @@ template <typename PARTIAL> struct row_parts {
     {
         return params.partial_is_base_2;
     }
-    __device__ __forceinline__ bool has_empty_rows() const
-    {
-        return false;
-    }
     __device__ __forceinline__ float lse(u32 part) const
     {
         return params.partial_lse[part * params.partial_lse_stride_part + token * params.partial_lse_stride_token +
                                   head * params.partial_lse_stride_head];
     }
-    __device__ __forceinline__ const PARTIAL *rows() const
+    __device__ __forceinline__ const PARTIAL *out(u32 part) const
     {
         return (const PARTIAL *)params.partial_out + token * params.partial_out_stride_token +
-               head * params.partial_out_stride_head;
-    }
-    __device__ __forceinline__ i64 row_offset(u32 part) const
-    {
-        return part * params.partial_out_stride_part;
+               head * params.partial_out_stride_head + part * params.partial_out_stride_part;
     }
 };
 
 template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combine(const smla_combine_params &params)
 {
     int head = blockIdx.x % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS + threadIdx.x / LANES;
-    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS,           head, (int)threadIdx.x % LANES,
-                                      0,      params.partial_is_base_2 ? 1.0f : LOG2_E};
+    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS, head};
     if (head >= SMLA_H_Q)
         return; /* a whole warp: nobody waits for it */
     griddepcontrol_wait();
     float sink = params.attn_sink ? params.attn_sink[head] : -infinity();
     float *lse =
         params.lse ? params.lse + parts.token * params.lse_stride_token + head * params.lse_stride_head : nullptr;
-    float out[ROW_RUNS][RUN];
+    float out[RUNS][RUN];
     combine_row(parts, params.lse_flags, params.attn_sink != nullptr, sink, lse, out);
     griddepcontrol_launch_dependents();
     OUT *to = (OUT *)params.out + parts.token * params.out_stride_token + head * params.out_stride_head;
-    for (int run = 0; run < ROW_RUNS; run++)
-        store_run(to + column_of(parts, run), out[run]);
+    for (int run = 0; run < RUNS; run++)
+        store_run(to + column_of(run), out[run]);
 }
 
 /* ---- The variants ---- */

@@ -14,10 +14,11 @@ struct smla_decode_params {
     long long out_stride_request;
     long long lse_stride_request;
     long long lse_stride_head;
-    float *part_out;  /* [parts, block_heads, d_v], each divided by its own sum */
+    float *part_out;  /* [parts, block_heads * d_v], each divided by its own sum, in the order of decode_part.cuh */
     float *part_lse;  /* [parts, block_heads], in base 2, -inf where there is no valid key */
     int *shared;      /* [blocks of threads, 2]: the item whose keys begin there and are shared, and its parts or 0;
-                       * NULL: nothing is shared */
+                       * or, of fewer items, [items, 2]: where its keys begin, and its parts or 0; NULL: nothing is
+                       * shared */
     int s_q;          /* tokens of a request */
     int tokens;       /* of all requests */
     int pieces;       /* items of a token and its block of heads: 1, or as many as topk has of piece_blocks */
@@ -28,7 +29,7 @@ struct smla_decode_params {
     int even_item_cost;
     int even_token_cost; /* of a token's items, of all blocks of heads */
     int even_cuts;
-    int row_warps;    /* of decode_combine.cu, that share a row */
+    int combine_runs; /* of decode_combine.cu: a thread has of each part */
     int starts_early; /* dependents may start beside this kernel from its beginning; 0: when its blocks come to an end
                        */
 };

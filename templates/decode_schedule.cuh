@@ -171,8 +171,8 @@ __device__ __forceinline__ division divide(const smla_decode_params &params, con
 __device__ __forceinline__ item_place place_in_token(const smla_decode_params &params, const division &by, i32 token,
                                                      const token_cost &cost, i32 offset)
 {
-    static_assert(SMLA_HEAD_BLOCKS <= 2, "");
-    const i32 head_block = offset >= cost.unit(by.item_cost);
+    const i32 head_block =
+        SMLA_HEAD_BLOCKS <= 2 ? offset >= cost.unit(by.item_cost) : (u32)offset / (u32)cost.unit(by.item_cost);
     const i32 into_unit = offset - head_block * cost.unit(by.item_cost);
     const i32 piece = MAY_CUT ? 0 : min(into_unit / (ITEM_COST + params.piece_blocks), cost.pieces - 1);
     const i32 into_item = into_unit - (MAY_CUT ? 0 : piece * (ITEM_COST + params.piece_blocks));
@@ -190,7 +190,8 @@ __device__ __forceinline__ void set_place(const smla_decode_params &params, cons
 {
     const i32 unit = cost.unit(by.item_cost);
     place = place_in_token(params, by, token, cost, offset);
-    item_end = place.block > 0 ? target - offset + (offset < unit ? unit : 2 * unit) : 0;
+    const i32 head_block = SMLA_HEAD_BLOCKS <= 2 ? offset >= unit : (u32)offset / (u32)unit;
+    item_end = place.block > 0 ? target - offset + (head_block + 1) * unit : 0;
 }
 
 /* Finds where in the row of items a cost is reached, in the thread that has the token; past the last it is the end. */
@@ -232,6 +233,31 @@ __device__ __forceinline__ void find_even_place(const smla_decode_params &params
               item_end);
 }
 
+/* What combines is told by unit where there are fewer units than blocks of threads, else by block: there are no more
+ * entries than either. */
+__device__ __forceinline__ bool is_shared_by_unit(const smla_decode_params &params)
+{
+    return params.tokens * SMLA_HEAD_BLOCKS < params.main_blocks;
+}
+
+/* Tells it of the items whose first keys this block's range has, of which only the last can be shared. */
+__device__ __forceinline__ void tell_shared(const smla_decode_params &params, const schedule_memory &memory, i32 share)
+{
+    const i32 block = blockIdx.x;
+    const item_place begin = memory.place[0], end = memory.place[1];
+    const i32 first = begin.item + (begin.block > 0), last = end.item - (end.block == 0);
+    const i32 parts = first <= last && end.block > 0 ? divide_up(memory.cut_item_end[1], share) - block : 0;
+    if (is_shared_by_unit(params)) {
+        for (i32 item = first + (i32)threadIdx.x; item <= last; item += SMLA_THREADS) {
+            params.shared[2 * item] = block;
+            params.shared[2 * item + 1] = item == last ? parts : 0;
+        }
+    } else if (threadIdx.x == 0) {
+        params.shared[2 * block] = last;
+        params.shared[2 * block + 1] = parts;
+    }
+}
+
 /* Every thread of the block. The range is in memory afterwards. */
 __device__ __forceinline__ void make_schedule(const smla_decode_params &params, schedule_memory &memory)
 {
@@ -251,13 +277,8 @@ __device__ __forceinline__ void make_schedule(const smla_decode_params &params, 
                        memory.place[end], memory.cut_item_end[end]);
     }
     __syncthreads();
-    if (MAY_CUT && params.shared && threadIdx.x == 0) {
-        const item_place begin = memory.place[0], end = memory.place[1];
-        const bool has_first_keys = begin.item < end.item || begin.block == 0;
-        params.shared[2 * block] = end.item;
-        params.shared[2 * block + 1] =
-            end.block > 0 && has_first_keys ? divide_up(memory.cut_item_end[1], share) - block : 0;
-    }
+    if (MAY_CUT && params.shared)
+        tell_shared(params, memory, share);
 }
 
 #endif

@@ -155,6 +155,12 @@ __device__ __forceinline__ void store_shared_16(u32 address, uint4 bytes)
                  : "memory");
 }
 
+/* 9.7.9.11 st.global: in the order of the code, so that no more than one store's operands are made at once. */
+__device__ __forceinline__ void store_global_f32x4(float *address, float a, float b, float c, float d)
+{
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
 /* 9.7.14.5.16 stmatrix: four 8x8 matrices of 16 bits; lane i gives the address of row i % 8 of matrix i / 8. */
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d)
 {
@@ -264,7 +270,7 @@ __device__ __forceinline__ u64 wgmma_descriptor_plus(u64 descriptor, u32 bytes)
 }
 
 /* The same in the low word alone, which the address does not leave. The words are named to ptxas, or it adds 64 bits.
- * (Where it need not name them, as in the persistent kernel, its own way measured 1 % faster.) */
+ * (The persistent kernel names none; what that is worth has not been told from what calls differ by.) */
 __device__ __forceinline__ u64 wgmma_descriptor_plus_low(u64 descriptor, u32 bytes)
 {
     u64 advanced;

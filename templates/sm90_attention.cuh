@@ -20,6 +20,7 @@
 #ifndef SMLA_SM90_ATTENTION_CUH
 #define SMLA_SM90_ATTENTION_CUH
 
+#include "decode_part.cuh"
 #include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_work.cuh"
@@ -39,7 +40,6 @@ static constexpr int TILE_STEPS = TILE_COLUMNS / WGMMA_K;
 static constexpr int REGISTER_STEPS = REGISTER_TILES * TILE_STEPS;
 
 static_assert(HEADS == 64, "tiles have 64 rows");
-static_assert(REGISTER_TILES <= REST_QUERY_TILES, "the first pass through the others' place");
 static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
 static_assert(SMLA_OUTPUT_WARPGROUPS == OUTPUT_WARPGROUPS && SMLA_OUTPUT_COLUMNS == OUTPUT_COLUMNS, "as planned");
 static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
@@ -173,20 +173,17 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
     }
 }
 
-/* Stores this half of a part as it lies in the accumulators: 8 bytes a lane, 32 of a row. */
+/* Stores this half of a part as it lies in the accumulators (decode_part.cuh). */
 __device__ __forceinline__ void store_part(const work &w, const block_memory &memory, int half,
                                            const float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
     float low = memory.out_scale[rows.low], high = memory.out_scale[rows.low + 8];
-    float *part = part_out(w.call, w) + rows.low * SMLA_D_V + half * OUTPUT_COLUMNS + 2 * (rows.lane % 4);
+    float *part = part_out(w.call, w) + run_offset(half * RUNS, threadIdx.x % WARPGROUP);
 #pragma unroll
-    for (int column = 0; column < OUTPUT_COLUMNS; column += 8) {
-        const float *d = out + column / 2;
-        if (rows.low < w.heads)
-            *(float2 *)(part + column) = make_float2(d[0] * low, d[1] * low);
-        if (rows.low + 8 < w.heads)
-            *(float2 *)(part + 8 * SMLA_D_V + column) = make_float2(d[2] * high, d[3] * high);
+    for (int run = 0; run < RUNS; run++) {
+        const float *d = out + RUN_ELEMS * run;
+        store_global_f32x4(part + run_offset(run, 0), d[0] * low, d[1] * low, d[2] * high, d[3] * high);
     }
 }
 
@@ -201,25 +198,27 @@ template <class key_half> __device__ __forceinline__ void output_role_with(work 
     do {
         key.fill(w, half, memory.key, memory.key_full);
         float out[OUTPUT_COLUMNS / 2] = {};
-        for (int block = 0; block < w.block_count; block++) {
+        for (int block = key.FIRST_BLOCK; block < w.block_count; block++) {
             const u32 turn = blocks_before(w) + block;
-            int slot = turn % KEY_SLOTS, p_slot = turn % P_SLOTS;
-            bool more = block + KEY_SLOTS < w.block_count;
+            const int slot = turn % KEY_SLOTS, p_slot = turn % P_SLOTS;
+            const bool more = block + KEY_SLOTS < w.block_count;
             if (more)
                 key.fetch(w, block + KEY_SLOTS, half);
 
             /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-            mbarrier_wait(shared_address(&memory.p_ready[p_slot]), turn / P_SLOTS % 2);
-            rescale_out(memory, p_slot, out);
-            multiply_values(memory, half, slot, p_slot, out);
-            if (!KEY_FULL_FREES_P)
-                mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
-
-            /* Refill the slot. */
-            if (more) {
-                named_barrier_sync(HALF_READ + half, WARPGROUP);
-                key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
+            if (block >= 0) {
+                mbarrier_wait(shared_address(&memory.p_ready[p_slot]), turn / P_SLOTS % 2);
+                rescale_out(memory, p_slot, out);
+                multiply_values(memory, half, slot, p_slot, out);
+                if (!KEY_FULL_FREES_P)
+                    mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
+                if (more)
+                    named_barrier_sync(HALF_READ + half, WARPGROUP);
             }
+
+            /* Fill the slot. */
+            if (more)
+                key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
         }
         if (is_last(w))
             griddepcontrol_launch_dependents();
@@ -238,6 +237,8 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
 {
     if (!DEQUANTISES)
         output_role_with<copied_half<PAGED>>(w, memory, half);
+    else if (CACHES > 1)
+        output_role_with<dequantised_half<PAGED, BOTH_HALVES>>(w, memory, half);
     else if (half == 0)
         output_role_with<dequantised_half<PAGED, 0>>(w, memory, 0);
     else
@@ -280,16 +281,21 @@ __device__ __forceinline__ void load_query_tiles(const work &w, block_memory &me
 __device__ __forceinline__ void load_query(const work &w, block_memory &memory, query_fragments &fragments)
 {
     const lane_rows rows = my_rows();
-    if (REGISTER_TILES > 0) {
-        load_query_tiles(w, memory, 0, REGISTER_TILES, true);
+    /* Those that go into registers pass through the others' place, as many at once as it has room for. */
+#pragma unroll
+    for (int first = 0; first < REGISTER_TILES; first += REST_QUERY_TILES) {
+        const int count = min(REST_QUERY_TILES, REGISTER_TILES - first);
+        load_query_tiles(w, memory, first, count, true);
         __syncwarp();
 #pragma unroll
-        for (int step = 0; step < REGISTER_STEPS; step++)
-            ldmatrix_x4(fragments[step],
+        for (int step = 0; step < count * TILE_STEPS; step++)
+            ldmatrix_x4(fragments[first * TILE_STEPS + step],
                         shared_address(memory.query[step / TILE_STEPS]) +
                             swizzled(16 * rows.warp + rows.lane % 16, step % TILE_STEPS * 2 + rows.lane / 16));
-        named_barrier_sync(QUERY_READY, WARPGROUP); /* all have read what the others come to lie upon */
+        __syncwarp();
     }
+    if (REGISTER_TILES > 0)
+        named_barrier_sync(QUERY_READY, WARPGROUP); /* all have read what the others come to lie upon */
     load_query_tiles(w, memory, REGISTER_TILES, REST_QUERY_TILES, false);
     named_barrier_sync(QUERY_READY, WARPGROUP);
 }

@@ -20,6 +20,7 @@
 #ifndef SMLA_SM90_ATTENTION_TURNED_CUH
 #define SMLA_SM90_ATTENTION_TURNED_CUH
 
+#include "decode_part.cuh"
 #include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_work.cuh"
@@ -44,7 +45,7 @@ static constexpr int GROUPS = HEADS / 8;
 static constexpr int ACCUMULATORS = HEADS / 2;
 static constexpr int LANE_HEADS = HEADS / 4;
 
-static_assert(HEADS % 8 == 0 && SMLA_H_Q <= HEADS && SMLA_HEAD_BLOCKS == 1, "one block of threads has every head");
+static_assert(HEADS % 8 == 0 && SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
 static_assert(HEADS <= WARPGROUP, "a thread finishes a head");
 static_assert(SMLA_OUTPUT_WARPGROUPS == OUTPUT_WARPGROUPS && SMLA_OUTPUT_COLUMNS == OUTPUT_COLUMNS, "as planned");
 static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
@@ -196,7 +197,8 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
 
     /* Store: a warp writes a head's half, 16 bytes a lane. */
     lane_rows rows = my_rows();
-    u16 *destination = (u16 *)w.params.out + out_offset(w.call, w) + half * OUTPUT_COLUMNS;
+    u16 *destination =
+        (u16 *)w.params.out + out_offset(w.call, w) + w.first_head * w.params.out_stride_head + half * OUTPUT_COLUMNS;
     for (int head = rows.warp; head < w.heads; head += WARPS) {
         int chunk = rows.lane;
         const u8 *source = memory.query[half * HALF_TILES + chunk / 8] + swizzled(head, chunk % 8);
@@ -204,21 +206,18 @@ __device__ __forceinline__ void store_out(const work &w, block_memory &memory, i
     }
 }
 
-/* Stores this half of a part, a row a head: 4 bytes a lane, 32 of a row. */
+/* Stores this half of a part as it lies in the accumulators (decode_part.cuh). */
 __device__ __forceinline__ void store_part(const work &w, const block_memory &memory, int half, half_out &out)
 {
     scale_heads(memory.out_scale, out);
-    float *part = part_out(w.call, w) + half * OUTPUT_COLUMNS + my_rows().low;
+    float *part = part_out(w.call, w) + run_offset(half * RUNS, threadIdx.x % WARPGROUP);
 #pragma unroll
     for (int group = 0; group < GROUPS; group++)
 #pragma unroll
-        for (int tile = 0; tile < HALF_TILES; tile++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                int head = group_head(group) + i % 2;
-                if (head < w.heads)
-                    part[head * SMLA_D_V + tile * TILE_COLUMNS + i / 2 * 8] = out[tile][4 * group + i];
-            }
+        for (int tile = 0; tile < HALF_TILES; tile++) {
+            const float *d = out[tile] + RUN_ELEMS * group;
+            store_global_f32x4(part + run_offset(group * HALF_TILES + tile, 0), d[0], d[1], d[2], d[3]);
+        }
 }
 
 template <class key_half> __device__ __forceinline__ void output_role_with(work w, block_memory &memory, int half)
@@ -232,26 +231,28 @@ template <class key_half> __device__ __forceinline__ void output_role_with(work 
     do {
         key.fill(w, half, memory.key, memory.key_full);
         half_out out = {};
-        for (int block = 0; block < w.block_count; block++) {
+        for (int block = key.FIRST_BLOCK; block < w.block_count; block++) {
             const u32 turn = blocks_before(w) + block;
-            int slot = turn % KEY_SLOTS, p_slot = turn % P_SLOTS;
-            bool more = block + KEY_SLOTS < w.block_count;
+            const int slot = turn % KEY_SLOTS, p_slot = turn % P_SLOTS;
+            const bool more = block + KEY_SLOTS < w.block_count;
             if (more)
                 key.fetch(w, block + KEY_SLOTS, half);
 
             /* Wait for P; the softmax warpgroup has also waited for the key and fenced it for wgmma. */
-            mbarrier_wait(shared_address(&memory.p_ready[p_slot]), turn / P_SLOTS % 2);
-            if (memory.rescales[p_slot])
-                scale_heads(memory.row_scale[p_slot], out);
-            multiply_values(memory, half, slot, p_slot, out);
-            if (!KEY_FULL_FREES_P)
-                mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
-
-            /* Refill the slot. */
-            if (more) {
-                named_barrier_sync(HALF_READ + half, WARPGROUP);
-                key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
+            if (block >= 0) {
+                mbarrier_wait(shared_address(&memory.p_ready[p_slot]), turn / P_SLOTS % 2);
+                if (memory.rescales[p_slot])
+                    scale_heads(memory.row_scale[p_slot], out);
+                multiply_values(memory, half, slot, p_slot, out);
+                if (!KEY_FULL_FREES_P)
+                    mbarrier_arrive(shared_address(&memory.p_free[p_slot]));
+                if (more)
+                    named_barrier_sync(HALF_READ + half, WARPGROUP);
             }
+
+            /* Fill the slot. */
+            if (more)
+                key.write(w, block + KEY_SLOTS, half, memory.key[slot], &memory.key_full[slot][half]);
         }
         if (is_last(w))
             griddepcontrol_launch_dependents();
@@ -270,6 +271,8 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
 {
     if (!DEQUANTISES)
         output_role_with<copied_half<PAGED>>(w, memory, half);
+    else if (CACHES > 1)
+        output_role_with<dequantised_half<PAGED, BOTH_HALVES>>(w, memory, half);
     else if (half == 0)
         output_role_with<dequantised_half<PAGED, 0>>(w, memory, 0);
     else
@@ -289,7 +292,8 @@ struct softmax_state {
  * wgmma serves these copies too. */
 __device__ __forceinline__ void load_query(const work &w, block_memory &memory)
 {
-    const u16 *query = (const u16 *)w.params.query + query_offset(w.call, w);
+    const u16 *query =
+        (const u16 *)w.params.query + query_offset(w.call, w) + w.first_head * w.params.query_stride_head;
     int row = threadIdx.x % WARPGROUP / 8, chunk = threadIdx.x % 8;
     for (int head = row; head < HEADS; head += COPY_ROWS) {
         bool there = head < w.heads;

@@ -1,5 +1,6 @@
-/* A thread's part of the keys to come. fill: all slots, at the start. Then fetch may run ahead of the slot that write
- * fills. Entries of the list are read a block ahead of what they select. */
+/* A thread's part of the keys to come. fill: what of the slots is filled at the start; the others are as blocks are
+ * gone through, from FIRST_BLOCK on. Then fetch may run ahead of the slot that write fills. Entries of the list are
+ * read a block ahead of what they select. */
 #ifndef SMLA_SM90_KEYS_CUH
 #define SMLA_SM90_KEYS_CUH
 
@@ -20,6 +21,7 @@ __device__ __forceinline__ int key_slot(const work &w, int block)
 
 /* Every cache is bf16. */
 template <bool PAGED> struct copied_half {
+    static constexpr int FIRST_BLOCK = 0;
     i32 next[COPY_TURNS];
     const u16 *rows[COPY_TURNS];
 
@@ -53,8 +55,13 @@ template <bool PAGED> struct copied_half {
     }
 };
 
-/* Some cache is not. The half is known when the code is made: what there is of values and tail depends on it. */
+/* Some cache is not. What there is of values and tail depends on the half: code is made for HALF alone, or, where it
+ * would not fit into the instruction caches, for both (BOTH_HALVES), so that what does not depend on it is there once.
+ */
+enum { BOTH_HALVES = 2 };
+
 template <bool PAGED, int HALF> struct dequantised_half {
+    static constexpr int FIRST_BLOCK = HALF == BOTH_HALVES ? -KEY_SLOTS : 0;
     i32 next[2];
     key_sources from;
     raw_half raw;
@@ -79,30 +86,48 @@ template <bool PAGED, int HALF> struct dequantised_half {
                                      : find_key<second_format, PAGED>(w.params.cache[CACHES - 1], index);
         }
     }
-    __device__ __forceinline__ void fill(const work &w, int, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
+    template <int OF> __device__ __forceinline__ void fetch_of(const work &w, int block)
+    {
+        if (cache_of(w, block) == 0)
+            fetch_half<first_format, OF>(from, raw, w.params.query);
+        else
+            fetch_half<second_format, OF>(from, raw, w.params.query);
+    }
+    template <int OF> __device__ __forceinline__ void write_of(const work &w, int block, key_tiles &slot, u64 *key_full)
+    {
+        if (cache_of(w, block) == 0)
+            write_half<first_format, OF>(from, slot, key_full, raw, w.params.query);
+        else
+            write_half<second_format, OF>(from, slot, key_full, raw, w.params.query);
+    }
+    __device__ __forceinline__ void fill(const work &w, int half, key_tiles *slots, u64 (*key_full)[OUTPUT_WARPGROUPS])
     {
         load(w, 0);
-        for (int block = 0; block < KEY_SLOTS && block < w.block_count; block++) {
+        for (int block = 0; block < KEY_SLOTS + FIRST_BLOCK && block < w.block_count; block++) {
             const int slot = key_slot(w, block);
-            fetch(w, block, HALF);
-            write(w, block, HALF, slots[slot], &key_full[slot][HALF]);
+            fetch(w, block, half);
+            write(w, block, half, slots[slot], &key_full[slot][half]);
         }
     }
-    __device__ __forceinline__ void fetch(const work &w, int block, int)
+    __device__ __forceinline__ void fetch(const work &w, int block, int half)
     {
         find(w, block);
-        if (cache_of(w, block) == 0)
-            fetch_half<first_format, HALF>(from, raw, w.params.query);
+        if (HALF < BOTH_HALVES)
+            fetch_of<HALF % BOTH_HALVES>(w, block);
+        else if (half == 0)
+            fetch_of<0>(w, block);
         else
-            fetch_half<second_format, HALF>(from, raw, w.params.query);
+            fetch_of<1>(w, block);
         load(w, block + 1);
     }
-    __device__ __forceinline__ void write(const work &w, int block, int, key_tiles &slot, u64 *key_full)
+    __device__ __forceinline__ void write(const work &w, int block, int half, key_tiles &slot, u64 *key_full)
     {
-        if (cache_of(w, block) == 0)
-            write_half<first_format, HALF>(from, slot, key_full, raw, w.params.query);
+        if (HALF < BOTH_HALVES)
+            write_of<HALF % BOTH_HALVES>(w, block, slot, key_full);
+        else if (half == 0)
+            write_of<0>(w, block, slot, key_full);
         else
-            write_half<second_format, HALF>(from, slot, key_full, raw, w.params.query);
+            write_of<1>(w, block, slot, key_full);
     }
 };
 

@@ -349,7 +349,7 @@ static struct smla_decode_params with_sharing(struct emu_memory *memory, const s
                                       .piece_blocks = (int)share->piece_blocks,
                                       .main_blocks = (int)share->main_blocks,
                                       .whole_items = (int)share->whole_items,
-                                      .row_warps = (int)share->row_warps,
+                                      .combine_runs = (int)share->combine_runs,
                                       .starts_early = 1};
     if (params->cache[0].topk_length == NULL) {
         with.even_share = (int)share->even_share;

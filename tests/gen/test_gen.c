@@ -645,8 +645,8 @@ static void preset_is_its_layout(void **state)
 
 static const struct gen_decode decode_64 = {.block_heads = 64,
                                             .head_blocks = 1,
-                                            .combine_warps = 8,
-                                            .most_row_warps = 2,
+                                            .combine_threads = 256,
+                                            .most_runs = 4,
                                             .d_v = 512,
                                             .item_cost = 3,
                                             .cut_cost = 2,
@@ -687,8 +687,8 @@ static void decode_plans_tell_the_sharing(void **state)
             if (decode.block_heads != rows[i].block_heads || decode.head_blocks != rows[i].head_blocks)
                 fail_msg("%d heads, d %d: %d blocks of %d", rows[i].h_q, rows[i].d_qk, decode.head_blocks,
                          decode.block_heads);
-            assert_int_equal(decode.combine_warps, 8);
-            assert_int_equal(decode.most_row_warps, 2);
+            assert_int_equal(decode.combine_threads, 256);
+            assert_int_equal(decode.most_runs, 4);
             assert_int_equal(decode.d_v, 512);
             assert_int_equal(decode.item_cost, 3);
             assert_int_equal(decode.cut_cost, 2);
@@ -707,10 +707,10 @@ static void decode_is_shared_by_sizes(void **state)
         int32_t sms;
         int64_t main_blocks, pieces, piece_blocks, parts, combine_blocks;
     } rows[] = {
-        {false, 1, 16384, 0, 132, 132, 1, 256, 264, 2112},    /* two warps a row */
-        {false, 1000, 16384, 0, 132, 132, 1, 256, 264, 1056}, /* one: there are rows enough */
-        {false, 1, 129, 0, 132, 4, 1, 3, 8, 64},              /* a block of keys each, and one for what an item costs */
-        {false, 1, 64, 65, 132, 4, 1, 3, 8, 64},              /* each list ends in a block of its own */
+        {false, 1, 16384, 0, 132, 132, 1, 256, 264, 32},      /* for the one unit; a run a thread */
+        {false, 1000, 16384, 0, 132, 132, 1, 256, 264, 1056}, /* for each block of threads; four runs */
+        {false, 1, 129, 0, 132, 4, 1, 3, 8, 32},              /* a block of keys each, and one for what an item costs */
+        {false, 1, 64, 65, 132, 4, 1, 3, 8, 32},              /* each list ends in a block of its own */
         {false, 1, 128, 0, 132, 1, 1, 2, 0, 0},               /* cutting two blocks of keys never pays */
         {false, 1000, 128, 0, 132, 132, 1, 2, 0, 0},
         {false, 1, 64, 0, 132, 1, 1, 1, 0, 0},
@@ -719,10 +719,10 @@ static void decode_is_shared_by_sizes(void **state)
         {false, 1000, 640, 0, 1, 1, 1, 10, 0, 0},   /* nor is anything for one block of threads */
         {false, 0, 640, 0, 132, 0, 1, 10, 0, 0},
         {true, 1, 1024, 0, 132, 1, 1, 16, 0, 0},
-        {true, 1, 1025, 0, 132, 2, 2, 16, 2, 16},
-        {true, 1, 512, 513, 132, 2, 2, 16, 2, 16},
-        {true, 7, 8192, 0, 132, 56, 8, 16, 56, 112},
-        {true, 7, 8193, 0, 132, 56, 8, 17, 56, 112},
+        {true, 1, 1025, 0, 132, 2, 2, 16, 2, 32},
+        {true, 1, 512, 513, 132, 2, 2, 16, 2, 32},
+        {true, 7, 8192, 0, 132, 56, 8, 16, 56, 224},
+        {true, 7, 8193, 0, 132, 56, 8, 17, 56, 224},
         {true, 7, 16384, 0, 3, 3, 8, 32, 56, 56},
         {true, 1000, 640, 0, 132, 132, 1, 16, 0, 0},
         {true, 0, 16384, 0, 132, 0, 8, 32, 0, 0},
@@ -744,9 +744,10 @@ static void decode_is_shared_by_sizes(void **state)
 
 static void check_share(const struct gen_decode *decode, const struct gen_decode_share *share, int32_t sms)
 {
-    const int64_t warps = decode->block_heads * share->row_warps;
-    const int64_t groups = (warps + decode->combine_warps - 1) / decode->combine_warps;
-    assert_true(share->row_warps == 1 || share->row_warps == decode->most_row_warps);
+    const int64_t runs = (int64_t)decode->block_heads * decode->d_v / 4;
+    const int64_t block_runs = decode->combine_threads * share->combine_runs;
+    const int64_t groups = (runs + block_runs - 1) / block_runs;
+    assert_true(share->combine_runs == 1 || share->combine_runs == decode->most_runs);
     /* Without lengths: every token's cost is in some block of threads' share. */
     const int64_t tokens = share->units / decode->head_blocks;
     assert_true(share->even_share * share->main_blocks >= share->even_token_cost * tokens);
@@ -759,10 +760,11 @@ static void check_share(const struct gen_decode *decode, const struct gen_decode
     assert_true((share->parts == 0) == (share->combine_blocks == 0));
     assert_true(share->part_out_bytes >= share->parts * decode->block_heads * decode->d_v * 4);
     assert_true(share->part_lse_bytes >= share->parts * decode->block_heads * 4);
-    if (!decode->batch_invariant) { /* two words a block of threads, two parts and its combining blocks */
-        assert_true(share->parts == 0 || share->shared_bytes >= share->main_blocks * 8);
+    if (!decode->batch_invariant) { /* two parts a block of threads; two words for each that can be shared */
+        const int64_t most_shared = share->units < share->main_blocks ? share->units : share->main_blocks;
+        assert_true(share->parts == 0 || share->shared_bytes >= most_shared * 8);
         assert_true(share->parts == 0 || share->parts >= 2 * share->main_blocks);
-        assert_true(share->parts == 0 || share->combine_blocks == share->main_blocks * groups);
+        assert_true(share->parts == 0 || share->combine_blocks == most_shared * groups);
     } else if (share->pieces > 1) {
         assert_int_equal(share->parts, share->units * share->pieces);
         assert_int_equal(share->combine_blocks, share->units * groups);

@@ -143,7 +143,7 @@ static void expect_sharing(struct smla_decode_params *params, int blocks)
     params->piece_blocks = 3;
     params->main_blocks = blocks;
     params->whole_items = 1;
-    params->row_warps = 2;
+    params->combine_runs = 1;
     params->starts_early = 1;
 }
 
