@@ -7,7 +7,8 @@ enum {
     MOST_PIECES = 8,
     RUN_ELEMS = 4,      /* float32, 16 bytes */
     FEW_THREADS = 512,  /* of a multiprocessor, of those that combine: a quarter of what it holds */
-    MOST_COST = 1 << 30 /* kernels count twice as far at most */
+    MOST_ALIKE = 1 << 16, /* parts that kernels divide by a multiplication */
+    MOST_COST = 1 << 30   /* kernels count twice as far at most */
 };
 
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan)
@@ -97,6 +98,21 @@ static void divide_evenly(const struct gen_decode *decode, int64_t tokens, struc
         share->even_item_cost = decode->small_item_cost;
     }
     share->even_token_cost = (share->pieces * share->even_item_cost + share->key_blocks) * (share->units / tokens);
+    share->even_main_blocks = share->main_blocks;
+}
+
+/* Where there are two multiprocessors a unit or more, and cutting gains more than it costs, all units are cut alike: then
+ * a block of threads has keys of one unit, and nobody has to be told where its parts are. */
+static void cut_alike(const struct gen_decode *decode, int32_t sm_count, struct gen_decode_share *share)
+{
+    if (!may_cut(decode, share) || share->units == 0 || share->units > sm_count / 2 || sm_count > MOST_ALIKE)
+        return;
+    const int64_t part_blocks = divide_up(share->key_blocks, smaller(sm_count / share->units, share->key_blocks));
+    if (share->key_blocks <= part_blocks + decode->cut_cost)
+        return;
+    share->even_part_blocks = part_blocks;
+    share->even_parts = divide_up(share->key_blocks, share->even_part_blocks);
+    share->even_main_blocks = share->units * share->even_parts;
 }
 
 bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
@@ -116,10 +132,16 @@ bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int6
     share.whole_items = share.main_blocks > 0 ? divide_up(share.units, share.main_blocks) : 0;
     set_parts(decode, sm_count, &share);
     divide_evenly(decode, tokens, &share);
+    cut_alike(decode, sm_count, &share);
     if (share.combine_blocks > INT32_MAX)
         return false;
     *out = share;
     return true;
+}
+
+uint32_t gen_decode_multiplier(const struct gen_decode_share *share)
+{
+    return share->even_parts > 0 ? (uint32_t)divide_up((int64_t)1 << 32, share->even_parts) : 0;
 }
 
 int64_t gen_decode_workspace(const struct gen_decode_share *share)

@@ -41,6 +41,9 @@ struct gen_decode_share {
     int64_t even_item_cost;
     int64_t even_token_cost;
     bool even_cuts;
+    int64_t even_parts;       /* of a unit, each of a block of threads; 0: they have shares by cost */
+    int64_t even_part_blocks; /* of keys, but for the last part */
+    int64_t even_main_blocks; /* of threads of the main kernel */
 };
 
 struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_plan *plan);
@@ -49,6 +52,10 @@ struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_pl
  * take. Returns false where there is more than kernels count in 32 bits. */
 bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
                      struct gen_decode_share *out);
+
+/* What kernels divide by even_parts with: 2^32 / even_parts, rounded up; 0 where there are none. (A unit is two parts or
+ * more, so it fits.) */
+uint32_t gen_decode_multiplier(const struct gen_decode_share *share);
 
 /* Bytes of the workspace. */
 int64_t gen_decode_workspace(const struct gen_decode_share *share);

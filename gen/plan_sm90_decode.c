@@ -8,7 +8,7 @@
 #include "plan_decode.h"
 #include "plan_formats.h"
 
-enum { COMBINE_THREADS = 256, MOST_COMBINE_RUNS = 4, ELEMS_IN_FLIGHT = 64 };
+enum { COMBINE_THREADS = 256, MOST_COMBINE_RUNS = 2, ELEMS_IN_FLIGHT = 64 };
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {

@@ -207,6 +207,12 @@ static void fill_prefill(const smla_kernel *kernel, const struct call *call, str
     params->lse_flags = call->args.lse_flags;
 }
 
+/* Every list counts in whole. */
+static bool is_even(const struct call *call)
+{
+    return call->args.topk_length == NULL && call->args.extra_topk_length == NULL;
+}
+
 static void fill_params(const smla_kernel *kernel, const struct call *call, struct smla_decode_params *params)
 {
     const struct tensor *tensors = call->tensors;
@@ -241,11 +247,15 @@ static void fill_params(const smla_kernel *kernel, const struct call *call, stru
     params->combine_runs = (int)call->share.combine_runs;
     /* Blocks that wait hold their place: a caller who keeps multiprocessors free for others gets none of them. */
     params->starts_early = call->args.sm_limit <= 0;
-    if (call->args.topk_length == NULL && call->args.extra_topk_length == NULL) {
+    if (is_even(call)) {
         params->even_share = (int)call->share.even_share;
         params->even_item_cost = (int)call->share.even_item_cost;
         params->even_token_cost = (int)call->share.even_token_cost;
         params->even_cuts = call->share.even_cuts;
+        params->main_blocks = (int)call->share.even_main_blocks;
+        params->even_parts = (int)call->share.even_parts;
+        params->even_part_blocks = (int)call->share.even_part_blocks;
+        params->even_parts_multiplier = gen_decode_multiplier(&call->share);
     }
 }
 
@@ -269,7 +279,6 @@ static smla_status launch(const smla_kernel *kernel, const struct call *call, vo
          .name = kernel->name,
          .threads = kernel->threads,
          .shared_bytes = kernel->shared_bytes,
-         .grid_x = (unsigned int)call->share.main_blocks,
          .grid_y = 1,
          .params = &params},
         {.function = kernel->functions[kernel->combine_variant],
@@ -281,6 +290,7 @@ static smla_status launch(const smla_kernel *kernel, const struct call *call, vo
     };
 
     fill_params(kernel, call, &params);
+    launches[0].grid_x = (unsigned int)params.main_blocks;
     rt_add_launch_flags(&launches[0], call->args.launch_flags);
     rt_add_launch_flags(&launches[1], SMLA_LAUNCH_AFTER_PREVIOUS); /* which waits for the first by itself */
     return rt_launch_all_on(kernel, launches, call->share.combine_blocks > 0 ? 2 : 1, stream);

@@ -32,6 +32,8 @@ struct shared_unit {
 /* source: the unit, or the block of threads that has the unit's first keys (is_shared_by_unit). */
 __device__ __forceinline__ shared_unit find_unit(const smla_decode_params &params, i32 source)
 {
+    if (MAY_CUT && params.even_parts > 0)
+        return {source, (u32)params.even_parts, source * params.even_parts};
     if (MAY_CUT) {
         const i32 other = params.shared[2 * source];
         const u32 parts = params.shared[2 * source + 1];

@@ -233,6 +233,13 @@ __device__ __forceinline__ void find_even_place(const smla_decode_params &params
               item_end);
 }
 
+/* The same of few items: each is cut alike, and a block of threads has one part. */
+__device__ __forceinline__ item_place place_of_part(const smla_decode_params &params, u32 part)
+{
+    const u32 item = __umulhi(part, params.even_parts_multiplier);
+    return {(i32)item, (i32)((part - item * params.even_parts) * params.even_part_blocks)};
+}
+
 /* What combines is told by unit where there are fewer units than blocks of threads, else by block: there are no more
  * entries than either. */
 __device__ __forceinline__ bool is_shared_by_unit(const smla_decode_params &params)
@@ -263,7 +270,10 @@ __device__ __forceinline__ void make_schedule(const smla_decode_params &params, 
 {
     const i32 block = blockIdx.x;
     i32 share = params.even_share;
-    if (share > 0) {
+    if (params.even_parts > 0) {
+        if (threadIdx.x < 2)
+            memory.place[threadIdx.x] = place_of_part(params, block + threadIdx.x);
+    } else if (share > 0) {
         const int end = threadIdx.x;
         if (end < 2)
             find_even_place(params, (block + end) * share, memory.place[end], memory.cut_item_end[end]);
@@ -277,7 +287,7 @@ __device__ __forceinline__ void make_schedule(const smla_decode_params &params, 
                        memory.place[end], memory.cut_item_end[end]);
     }
     __syncthreads();
-    if (MAY_CUT && params.shared)
+    if (MAY_CUT && params.shared && params.even_parts == 0)
         tell_shared(params, memory, share);
 }
 

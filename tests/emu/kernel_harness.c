@@ -356,6 +356,10 @@ static struct smla_decode_params with_sharing(struct emu_memory *memory, const s
         with.even_item_cost = (int)share->even_item_cost;
         with.even_token_cost = (int)share->even_token_cost;
         with.even_cuts = share->even_cuts;
+        with.main_blocks = (int)share->even_main_blocks;
+        with.even_parts = (int)share->even_parts;
+        with.even_part_blocks = (int)share->even_part_blocks;
+        with.even_parts_multiplier = gen_decode_multiplier(share);
     }
     with.prefill.max_logits = NULL; /* decode has none */
     if (share->parts > 0) {
@@ -377,7 +381,7 @@ static enum emu_result run_decode(const struct harness *harness, const struct ha
     const struct smla_decode_params params = with_sharing(memory, &prefill, call, &share);
     struct emu_launch launch = {.kernel = harness->main,
                                 .params = (const uint8_t *)&params,
-                                .grid = {(uint32_t)share.main_blocks, 1, 1},
+                                .grid = {(uint32_t)params.main_blocks, 1, 1},
                                 .block = {(uint32_t)harness->threads, 1, 1},
                                 .cluster = {1, 1, 1},
                                 .shared_bytes = (uint32_t)harness->shared_bytes,
