@@ -5,8 +5,8 @@
 enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
     MOST_PIECES = 8,
-    RUN_ELEMS = 4,      /* float32, 16 bytes */
-    FEW_THREADS = 512,  /* of a multiprocessor, of those that combine: a quarter of what it holds */
+    RUN_ELEMS = 4,        /* float32, 16 bytes */
+    FEW_THREADS = 512,    /* of a multiprocessor, of those that combine: a quarter of what it holds */
     MOST_ALIKE = 1 << 16, /* parts that kernels divide by a multiplication */
     MOST_COST = 1 << 30   /* kernels count twice as far at most */
 };
@@ -61,8 +61,10 @@ static void set_parts(const struct gen_decode *decode, int64_t sm_count, struct 
 {
     const int64_t most_cut = share->pieces > 1 ? share->units : smaller(share->units, share->main_blocks);
     const int64_t part_runs = (int64_t)decode->block_heads * decode->d_v / RUN_ELEMS;
-    const bool few = most_cut * part_runs <= (int64_t)sm_count * FEW_THREADS;
-    share->combine_runs = few ? 1 : decode->most_runs;
+    share->combine_runs = 1;
+    while (share->combine_runs < decode->most_runs &&
+           most_cut * part_runs > share->combine_runs * sm_count * FEW_THREADS)
+        share->combine_runs *= 2;
     const int64_t groups = divide_up(part_runs, decode->combine_threads * share->combine_runs);
 
     if (share->pieces > 1) {
@@ -101,8 +103,8 @@ static void divide_evenly(const struct gen_decode *decode, int64_t tokens, struc
     share->even_main_blocks = share->main_blocks;
 }
 
-/* Where there are two multiprocessors a unit or more, and cutting gains more than it costs, all units are cut alike: then
- * a block of threads has keys of one unit, and nobody has to be told where its parts are. */
+/* Where there are two multiprocessors a unit or more, and cutting gains more than it costs, all units are cut alike:
+ * then a block of threads has keys of one unit, and nobody has to be told where its parts are. */
 static void cut_alike(const struct gen_decode *decode, int32_t sm_count, struct gen_decode_share *share)
 {
     if (!may_cut(decode, share) || share->units == 0 || share->units > sm_count / 2 || sm_count > MOST_ALIKE)

@@ -12,7 +12,7 @@ struct gen_decode {
     int32_t block_heads;
     int32_t head_blocks;
     int32_t combine_threads; /* of a block that combines */
-    int32_t most_runs;       /* of 16 bytes a part that each of them has; or one */
+    int32_t most_runs;       /* of 16 bytes a part that each of them has at most: a power of 2 */
     int32_t d_v;
     int32_t item_cost;       /* blocks of keys that an item counts for beside its own */
     int32_t cut_cost;        /* and that cutting it must gain */
@@ -53,8 +53,8 @@ struct gen_decode gen_decode_of(const struct gen_spec *spec, const struct gen_pl
 bool gen_decode_make(const struct gen_decode *decode, int64_t tokens, const int64_t topk[2], int32_t sm_count,
                      struct gen_decode_share *out);
 
-/* What kernels divide by even_parts with: 2^32 / even_parts, rounded up; 0 where there are none. (A unit is two parts or
- * more, so it fits.) */
+/* What kernels divide by even_parts with: 2^32 / even_parts, rounded up; 0 where there are none. (A unit is two parts
+ * or more, so it fits.) */
 uint32_t gen_decode_multiplier(const struct gen_decode_share *share);
 
 /* Bytes of the workspace. */

@@ -8,7 +8,7 @@
 #include "plan_decode.h"
 #include "plan_formats.h"
 
-enum { COMBINE_THREADS = 256, MOST_COMBINE_RUNS = 2, ELEMS_IN_FLIGHT = 64 };
+enum { COMBINE_THREADS = 256, MOST_COMBINE_RUNS = 4, ELEMS_IN_FLIGHT = 64 };
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {
@@ -24,7 +24,7 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "small_item_cost_blocks", 1, "blocks", GEN_BY_PLAN, "that an item counts for in such shares");
     add_number(plan, "combine_threads", COMBINE_THREADS, "threads", GEN_BY_PLAN, "of a block that combines");
     add_number(plan, "most_combine_runs", MOST_COMBINE_RUNS, "runs", GEN_BY_PLAN,
-               "of 16 bytes a part that a thread of it has; one where there is little and it is latency that counts");
+               "of 16 bytes a part that a thread of it has; fewer where there is little and it is latency that counts");
     add_number(plan, "elems_in_flight", ELEMS_IN_FLIGHT, "elements", GEN_BY_PLAN,
                "a thread of it reads before it is known what they count: 8 KiB a warp");
 }

@@ -234,12 +234,15 @@ template <int THREAD_RUNS> __device__ __forceinline__ void combine(const smla_de
 }
 
 /* Blocks for all runs of each unit, or of each block of threads of the main kernel where those are fewer. */
-extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS, 1)
+extern "C" __global__ void __launch_bounds__(SMLA_COMBINE_THREADS, 2)
     smla_decode_combine(const __grid_constant__ smla_decode_params params)
 {
     griddepcontrol_wait();
+    static_assert(SMLA_MOST_COMBINE_RUNS == 4, "");
     if (params.combine_runs == 1)
         combine<1>(params);
+    else if (params.combine_runs == 2)
+        combine<2>(params);
     else
-        combine<SMLA_MOST_COMBINE_RUNS>(params);
+        combine<4>(params);
 }
