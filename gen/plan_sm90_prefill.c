@@ -36,7 +36,7 @@ static void add_roles(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "softmax_registers", softmax_registers, "registers", GEN_BY_PLAN,
                tiles > 0 ? "32 logits, 16 for each tile of the query, addresses" : "32 logits and addresses");
     add_number(plan, "output_registers", (3 * 168 - softmax_registers) / 2, "registers", GEN_BY_PLAN,
-               "128 accumulators, keys on their way; twice, and the softmax warpgroup's, are 3 x 168");
+               "128 accumulators, keys on their way; twice these and the others are 3 x 168");
 }
 
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)

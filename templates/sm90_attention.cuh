@@ -292,7 +292,8 @@ __device__ __forceinline__ void load_query(const work &w, block_memory &memory, 
             ldmatrix_x4(fragments[first * TILE_STEPS + step],
                         shared_address(memory.query[step / TILE_STEPS]) +
                             swizzled(16 * rows.warp + rows.lane % 16, step % TILE_STEPS * 2 + rows.lane / 16));
-        __syncwarp();
+        if (first + count < REGISTER_TILES)
+            __syncwarp();
     }
     if (REGISTER_TILES > 0)
         named_barrier_sync(QUERY_READY, WARPGROUP); /* all have read what the others come to lie upon */

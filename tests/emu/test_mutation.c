@@ -20,6 +20,8 @@ struct equivalent {
     const char *reason;
 };
 static const struct equivalent equivalents[] = {
+    {"smla_sm90_prefill", "bar.warp.sync",
+     "the lanes of an emulated warp have one clock: each one's copies are there when all have waited"},
     {"smla_sm90_prefill_split", "bar.warp.sync",
      "the lanes of an emulated warp have one clock: each has read before any writes (racecheck tells)"},
     {"smla_sm90_prefill_split", "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64",

@@ -742,12 +742,60 @@ static void decode_is_shared_by_sizes(void **state)
     }
 }
 
+static void few_units_are_cut_alike(void **state)
+{
+    static const struct {
+        bool invariant;
+        int64_t tokens, topk;
+        int32_t sms;
+        int64_t parts, part_blocks, main_blocks;
+    } rows[] = {
+        {false, 2, 640, 132, 10, 1, 20},  /* a block of keys each */
+        {false, 16, 640, 132, 5, 2, 80},  /* 8 places a unit: two each, and no fewer parts than that takes */
+        {false, 66, 640, 132, 2, 5, 132}, /* two places a unit */
+        {false, 67, 640, 132, 0, 0, 132}, /* no longer */
+        {false, 1, 16384, 132, 128, 2, 128},
+        {false, 1, 256, 132, 4, 1, 4}, /* cutting four blocks of keys into one each gains three, and costs two */
+        {false, 1, 192, 132, 0, 0, 4}, /* of three it gains no more than it costs */
+        {false, 0, 640, 132, 0, 0, 0},
+        {true, 2, 16384, 132, 0, 0, 16}, /* by topk alone */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct gen_decode decode = decode_with(64, 1, rows[i].invariant);
+        struct gen_decode_share share;
+        if (!gen_decode_make(&decode, rows[i].tokens, (int64_t[2]){rows[i].topk, 0}, rows[i].sms, &share))
+            fail_msg("row %zu does not fit", i);
+        if (share.even_parts != rows[i].parts || share.even_part_blocks != rows[i].part_blocks ||
+            share.even_main_blocks != rows[i].main_blocks)
+            fail_msg("row %zu: %lld parts of %lld, %lld blocks", i, (long long)share.even_parts,
+                     (long long)share.even_part_blocks, (long long)share.even_main_blocks);
+    }
+}
+
+/* Parts cover a unit's keys, none is empty, each has a place; and kernels divide by their number exactly. */
+static void check_alike(const struct gen_decode_share *share)
+{
+    if (share->even_parts == 0) {
+        assert_int_equal(share->even_main_blocks, share->main_blocks);
+        return;
+    }
+    assert_true(share->even_parts * share->even_part_blocks >= share->key_blocks);
+    assert_true((share->even_parts - 1) * share->even_part_blocks < share->key_blocks);
+    assert_int_equal(share->even_main_blocks, share->even_parts * share->units);
+    assert_true(share->even_main_blocks <= share->main_blocks);
+    const uint64_t multiplier = gen_decode_multiplier(share);
+    for (uint64_t part = 0; part <= (uint64_t)share->even_main_blocks; part++)
+        assert_int_equal(part * multiplier >> 32, part / (uint64_t)share->even_parts);
+}
+
 static void check_share(const struct gen_decode *decode, const struct gen_decode_share *share, int32_t sms)
 {
     const int64_t runs = (int64_t)decode->block_heads * decode->d_v / 4;
     const int64_t block_runs = decode->combine_threads * share->combine_runs;
     const int64_t groups = (runs + block_runs - 1) / block_runs;
-    assert_true(share->combine_runs == 1 || share->combine_runs == decode->most_runs);
+    assert_true(share->combine_runs >= 1 && decode->most_runs % share->combine_runs == 0);
+    check_alike(share);
     /* Without lengths: every token's cost is in some block of threads' share. */
     const int64_t tokens = share->units / decode->head_blocks;
     assert_true(share->even_share * share->main_blocks >= share->even_token_cost * tokens);
@@ -862,6 +910,7 @@ int main(void)
         cmocka_unit_test(preset_is_its_layout),
         cmocka_unit_test(decode_plans_tell_the_sharing),
         cmocka_unit_test(decode_is_shared_by_sizes),
+        cmocka_unit_test(few_units_are_cut_alike),
         cmocka_unit_test(decode_shares_hold_together),
         cmocka_unit_test(decode_that_is_too_large_does_not_fit),
     };

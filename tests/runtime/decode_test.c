@@ -143,7 +143,7 @@ static void expect_sharing(struct smla_decode_params *params, int blocks)
     params->piece_blocks = 3;
     params->main_blocks = blocks;
     params->whole_items = 1;
-    params->combine_runs = 1;
+    params->combine_runs = 2;
     params->starts_early = 1;
 }
 
@@ -164,7 +164,7 @@ static void launches_exactly_this(void **state)
              "cuCtxGetCurrent()\n"
              "cuLaunchKernelEx(grid 60 1 1, block %u 1 1, shared %u, stream 51, attrs 0, function 304, extra none, "
              "ctx c1)\n"
-             "cuLaunchKernelEx(grid 960 1 1, block 256 1 1, shared 0, stream 51, attrs 1 (6: 1), function 314, extra "
+             "cuLaunchKernelEx(grid 240 1 1, block 256 1 1, shared 0, stream 51, attrs 1 (6: 1), function 314, extra "
              "none, ctx c1)\n",
              support.threads, support.shared_bytes);
     assert_string_equal(call->world.driver->log(), expected);
@@ -216,22 +216,14 @@ static void test_M2_one_token_fills_the_card(void **state)
         int grid, combine;
         bool invariant;
     } rows[] = {
-        {1, 1, 16384, 0, SMS, SMS * 16, false}, /* two warps combine a row */
-        {1, 16, 640, 0, SMS, SMS * 16, false},
-        {1, 17, 640, 0, SMS, SMS * 8, false}, /* one: there are rows enough */
-        {1, 1, 640, 0, 11, 176, false},
-        {1, 1, 64, 0, 1, 0, false},
-        {1, 1, 0, 0, 1, 0, false},
+        {1, 1, 16384, 0, SMS, 32, false},     /* a run a thread combines the one unit */
+        {1, 16, 640, 0, SMS, 16 * 16, false}, /* two */
+        {1, 17, 640, 0, SMS, 17 * 8, false},  /* four: there are units enough */
+        {1, 1, 640, 0, 11, 32, false},        {1, 1, 64, 0, 1, 0, false},     {1, 1, 0, 0, 1, 0, false},
         {1, 1, 65, 0, 1, 0, false}, /* cutting two blocks of keys never pays */
-        {1, 1, 129, 0, 4, 64, false},
-        {1, 1, 16384, 1, 1, 0, false},
-        {1, 1, 16384, 7, 7, 56, false},
-        {1, 1, 16384, 5000, SMS, SMS * 16, false},
-        {500, 2, 64, 0, SMS, 0, false},
-        {500, 2, 128, 0, SMS, 0, false},
-        {1, 1, 1024, 0, 1, 0, true},
-        {1, 1, 1025, 0, 2, 16, true},
-        {3, 1, 16384, 0, 24, 48, true},
+        {1, 1, 129, 0, 4, 32, false},         {1, 1, 16384, 1, 1, 0, false},  {1, 1, 16384, 7, 7, 8, false},
+        {1, 1, 16384, 5000, SMS, 32, false},  {500, 2, 64, 0, SMS, 0, false}, {500, 2, 128, 0, SMS, 0, false},
+        {1, 1, 1024, 0, 1, 0, true},          {1, 1, 1025, 0, 2, 32, true},   {3, 1, 16384, 0, 24, 96, true},
         {100, 1, 16384, 3, 3, 800, true},
     };
     struct call *call = *state;
@@ -254,11 +246,11 @@ static void divides_what_has_no_lengths(void **state)
 {
     static const struct {
         int64_t b, s_q, topk;
-        int share, item_cost, token_cost, cuts;
+        int share, item_cost, token_cost, cuts, parts, part_blocks, main_blocks;
     } rows[] = {
-        {5, 3, 130, 2, 3, 6, 0},    /* 15 tokens of 3 blocks of keys and 3 for themselves, whole, in 60 shares */
-        {1, 1, 640, 1, 1, 11, 1},   /* a block of keys each */
-        {100, 1, 640, 10, 3, 13, 0} /* 1300 in 132 shares; whole ones take as long */
+        {5, 3, 130, 2, 3, 6, 0, 0, 0, 60},     /* 15 tokens of 3 blocks of keys and 3 for themselves, whole */
+        {1, 1, 640, 1, 1, 11, 1, 10, 1, 10},   /* cut alike, a block of keys each */
+        {100, 1, 640, 10, 3, 13, 0, 0, 0, 132} /* 1300 in 132 shares; whole ones take as long */
     };
     struct call *call = *state;
     const struct smla_decode_params *params = params_of(call);
@@ -273,9 +265,13 @@ static void divides_what_has_no_lengths(void **state)
         assert_int_equal(params->even_item_cost, rows[i].item_cost);
         assert_int_equal(params->even_token_cost, rows[i].token_cost);
         assert_int_equal(params->even_cuts, rows[i].cuts);
+        assert_int_equal(params->even_parts, rows[i].parts);
+        assert_int_equal(params->even_part_blocks, rows[i].part_blocks);
+        assert_int_equal(params->main_blocks, rows[i].main_blocks);
         call->args.topk_length = DEVICE(int, 0x40004);
         must_decode(call, call->kernel, NULL);
         assert_int_equal(params->even_share, 0);
+        assert_int_equal(params->even_parts, 0);
     }
 }
 
@@ -444,7 +440,7 @@ static void every_call_may_fail(void **state)
 /* Which of the two launches failed is said, and after the first the second is not tried. */
 static void a_failed_launch_is_named(void **state)
 {
-    static const char *const texts[] = {"the launch of sm90_decode", "the launch of decode_combine (960 x 1 blocks"};
+    static const char *const texts[] = {"the launch of sm90_decode", "the launch of decode_combine (240 x 1 blocks"};
     struct call *call = *state;
 
     for (int n = 1; n <= 2; n++) {

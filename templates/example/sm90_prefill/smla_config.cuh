@@ -7,6 +7,7 @@
 #define SMLA_D_V 512 /* elements, by the description */
 #define SMLA_BLOCK_HEADS 64 /* heads, by the target */
 #define SMLA_HEAD_BLOCKS 1 /* blocks, by the plan */
+#define SMLA_HEADS_ARE_COLUMNS 0 /* by the plan */
 #define SMLA_BLOCK_KEYS 64 /* keys, by the plan */
 #define SMLA_KEY_SLOTS 2 /* slots, by the plan */
 #define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */

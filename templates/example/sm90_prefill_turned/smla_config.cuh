@@ -7,6 +7,7 @@
 #define SMLA_D_V 512 /* elements, by the description */
 #define SMLA_BLOCK_HEADS 8 /* heads, by the plan */
 #define SMLA_HEAD_BLOCKS 1 /* blocks, by the plan */
+#define SMLA_HEADS_ARE_COLUMNS 1 /* by the plan */
 #define SMLA_BLOCK_KEYS 64 /* keys, by the target */
 #define SMLA_KEY_SLOTS 3 /* slots, by the plan */
 #define SMLA_PROBABILITY_SLOTS 1 /* slots, by the plan */
