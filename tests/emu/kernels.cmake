@@ -40,21 +40,21 @@ if(TARGET gpu-prefill)
     set_tests_properties(emu.gpu_neighbours_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "${emulated};SMLA_EMU_SM_COUNT=12;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
   endforeach()
-  # Fewer random calls in each of the schedules that are left.
-  foreach(schedule random lazy starve pct)
-    add_test(NAME emu.gpu_property_${schedule} COMMAND gpu-property --tiny --cases 20 --seed 3)
-    set_tests_properties(emu.gpu_property_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
+  # Fewer random calls in each schedule.
+  foreach(schedule eager random lazy starve pct)
+    add_test(NAME emu.gpu_property_tiny_${schedule} COMMAND gpu-property --tiny --cases 20 --seed 3)
+    set_tests_properties(emu.gpu_property_tiny_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "${emulated};SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
   endforeach()
   # More schedules and sizes of what the others try: tools/test --full.
   set_property(TEST emu.gpu_prefill_few_queries_8_lazy emu.gpu_prefill_few_queries_32_eager emu.gpu_neighbours_eager
-    emu.gpu_property_starve emu.gpu_property_pct APPEND PROPERTY LABELS full)
+    emu.gpu_property_eager emu.gpu_property_tiny_starve emu.gpu_property_tiny_pct APPEND PROPERTY LABELS full)
   # What compute-sanitizer must find in them on a card, the emulated device finds too.
   foreach(fault IN ITEMS "race=race in smla_sm90_prefill" "memory=out-of-bounds in smla_sm90_prefill"
       "init=uninitialised-read in smla_sm90_prefill" "sync=divergent in smla_sm90_prefill")
     string(REGEX MATCH "^([a-z]+)=(.*)$" fault "${fault}")
     add_test(NAME emu.gpu_planted_${CMAKE_MATCH_1} COMMAND gpu-planted_${CMAKE_MATCH_1})
-    set_tests_properties(emu.gpu_planted_${CMAKE_MATCH_1} PROPERTIES
+    set_tests_properties(emu.gpu_planted_${CMAKE_MATCH_1} PROPERTIES LABELS long
       PASS_REGULAR_EXPRESSION "${CMAKE_MATCH_2}" ENVIRONMENT "${emulated};SMLA_EMU_REPORT=-")
   endforeach()
 endif()
