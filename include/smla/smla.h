@@ -226,6 +226,9 @@ typedef struct smla_support {
     uint32_t blocks_per_sm;     /* persistent: a call launches at most so many blocks of threads a multiprocessor, and
                                    keeps sm_limit of its call's arguments. 0: a block for each query, and sm_limit is
                                    not kept */
+    char companion[64];         /* variant of the companion: a kernel of its own beside this one, which a call of few
+                                   tokens takes (smla_decode); "" where there is none */
+    char companion_id[72];      /* its digest, as kernel_id; smla_prepare needs both */
 } smla_support;
 
 /* Tells whether a description can be served, and how.
@@ -244,7 +247,9 @@ typedef struct smla_kernel smla_kernel;
 /* Makes a kernel ready: finds it in memory, in the cache, or compiles it; loads and resolves it.
  *
  * Afterwards a call (smla_prefill, smla_decode, smla_combine) does nothing but check arguments and launch. Threads that
- * ask for the same kernel at once share one compilation. May take a second; never call it where that hurts. out:
+ * ask for the same kernel at once share one compilation. A kernel with a companion (smla_support) is both of them, the
+ * second compiled meanwhile by a thread that ends before the call does. May take seconds; never call it where that
+ * hurts. out:
  * receives the kernel; the caller destroys it with smla_kernel_destroy, before the context. Stream and thread: uses the
  * CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY); leaves the current context
  * as it was. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no
@@ -548,17 +553,20 @@ enum {
     SMLA_EMIT_PLAN = 1, /* text: every number with its reason */
     SMLA_EMIT_CUDA = 2, /* one CUDA file, all headers inlined in order */
     SMLA_EMIT_PTX = 3,
-    SMLA_EMIT_CUBIN = 4
+    SMLA_EMIT_CUBIN = 4,
+    SMLA_EMIT_COMPANION = 1u << 8 /* beside one of them: of the kernel's companion (smla_support.companion) */
 };
 
 /* Receives the result, in one call. Returns 0, or an errno that ends smla_generate with SMLA_ERROR_IO. */
 typedef int32_t (*smla_write_fn)(void *user, const void *bytes, size_t size_bytes);
 
 /* Generates a kernel's plan, source, PTX or cubin. Needs no GPU and no driver when desc names a target; PTX and cubin
- * need NVRTC or a cache entry; what is compiled is put into the cache as smla_prepare does.
+ * need NVRTC or a cache entry; what is compiled is put into the cache as smla_prepare does. With a cache folder PTX and
+ * cubin of a kernel see to its companion's entry there too, so that the folder has all that smla_prepare needs.
  *
- * write: called once, from the calling thread, on success only; the bytes are valid during that call.
- * Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE; NOT_CACHED; COMPILE; IO; OUT_OF_MEMORY. Since 0.1. */
+ * emit: SMLA_EMIT_*. write: called once, from the calling thread, on success only; the bytes are valid during that
+ * call. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED (SMLA_EMIT_COMPANION where there is none, too); UNAVAILABLE;
+ * NOT_CACHED; COMPILE; IO; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_generate(smla_context *context, const smla_kernel_desc *desc, uint32_t emit,
                                    smla_write_fn write, void *user);
 
