@@ -10,15 +10,31 @@ static smla_status refuse_sizes(int64_t b, int64_t s_q, const int64_t topk[2])
                    (long long)b, (long long)s_q, (long long)topk[0], (long long)topk[1]);
 }
 
+static int32_t sms_of(const smla_kernel *kernel, int32_t sm_limit)
+{
+    return sm_limit > 0 && sm_limit < kernel->sm_count ? sm_limit : kernel->sm_count;
+}
+
+static const smla_kernel *choose(const smla_kernel *kernel, int64_t tokens, const int64_t topk[2], int32_t sms)
+{
+    return gen_companion_takes(&kernel->takes_companion, tokens, topk, sms) ? kernel->companion : kernel;
+}
+
 smla_status rt_decode_share(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2], int32_t sm_limit,
                             const smla_kernel **taken, struct gen_decode_share *share)
 {
-    const int32_t sms = sm_limit > 0 && sm_limit < kernel->sm_count ? sm_limit : kernel->sm_count;
+    const int32_t sms = sms_of(kernel, sm_limit);
 
     if (b * s_q > INT32_MAX)
         return refuse_sizes(b, s_q, topk);
-    *taken = gen_companion_takes(&kernel->takes_companion, b * s_q, topk, sms) ? kernel->companion : kernel;
+    *taken = choose(kernel, b * s_q, topk, sms);
     return gen_decode_make(&(*taken)->decode, b * s_q, topk, sms, share) ? SMLA_OK : refuse_sizes(b, s_q, topk);
+}
+
+const char *rt_decode_variant(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2],
+                              int32_t sm_limit)
+{
+    return choose(kernel, b * s_q, topk, sms_of(kernel, sm_limit))->name;
 }
 
 smla_status rt_decode_workspace(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2],

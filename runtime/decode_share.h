@@ -8,6 +8,10 @@
 smla_status rt_decode_share(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2], int32_t sm_limit,
                             const smla_kernel **taken, struct gen_decode_share *share);
 
+/* The variant's name of the one that a call takes. */
+const char *rt_decode_variant(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2],
+                              int32_t sm_limit);
+
 /* Bytes that any call needs which is no larger, whichever kernel it takes. Returns SMLA_OK; INVALID_ARGUMENT. */
 smla_status rt_decode_workspace(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2],
                                 uint64_t *bytes);
