@@ -177,16 +177,22 @@ static int print_json(json_t *root)
     return failed ? cli_fail(CLI_CHECK_FAILED, "cannot print the JSON summary") : CLI_FINE;
 }
 
+/* of: the kernel whose companion it is, or NULL. */
+static json_t *row_of(const struct build *build, const struct made *made, const struct made *of)
+{
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:b}", "target", made->target, "kernel_id", made->kernel_id,
+                     "companion_of", of == NULL ? json_null() : json_string(of->kernel_id), "variant", made->variant,
+                     "kind", build->options->kind, "path", made->path, "bytes", (json_int_t)made->size, "checked",
+                     (int)build->options->check);
+}
+
 static int print_summary(const struct build *build)
 {
     json_t *rows = json_array();
     for (size_t i = 0; i < 2 * build->count; i++) {
         const struct made *made = &build->made[i];
         if (made->done)
-            json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b}", "target", made->target,
-                                                  "kernel_id", made->kernel_id, "variant", made->variant, "kind",
-                                                  build->options->kind, "path", made->path, "bytes",
-                                                  (json_int_t)made->size, "checked", (int)build->options->check));
+            json_array_append_new(rows, row_of(build, made, i % 2 == 0 ? NULL : made - 1));
     }
     return print_json(rows);
 }
