@@ -76,26 +76,27 @@ static void check_pair(const struct pair *pair, int32_t h_q)
     assert_null(strstr(kernel->variants[0].name, name));
 }
 
-/* Every count of heads, width and pair of formats. */
+/* Counts of heads at the edges of tiles, every width and pair of formats. */
 static void who_has_one(void **state)
 {
+    static const int32_t heads[] = {1, 8, 9, 16, 17, 24, 40, 41, 56, 64, 65, 100, 128};
     int pairs = 0;
     (void)state;
-    for (int32_t h_q = 1; h_q <= 128; h_q++)
+    for (size_t h = 0; h < sizeof(heads) / sizeof(heads[0]); h++)
         for (int i = 0; i < 2 * FORMATS * (FORMATS + 1); i++) {
             const int extra = i / 2 / FORMATS;
-            smla_kernel_desc desc = decode_desc(h_q, i % 2 ? 576 : 512, formats[i / 2 % FORMATS],
+            smla_kernel_desc desc = decode_desc(heads[h], i % 2 ? 576 : 512, formats[i / 2 % FORMATS],
                                                 extra == FORMATS ? NULL
                                                 : extra == 0     ? "bf16"
                                                                  : formats[extra]);
             struct pair pair;
             if (!make_pair(&desc, &pair))
                 continue;
-            check_pair(&pair, h_q);
+            check_pair(&pair, heads[h]);
             pairs += pair.has;
             free_pair(&pair);
         }
-    assert_true(pairs > 5000);
+    assert_true(pairs > 500);
 }
 
 /* Bits of a batch-invariant kernel must not hang on the batch; and no other operator has any. */
@@ -208,7 +209,7 @@ static void the_workspace_is_enough(void **state)
             const smla_kernel_desc desc = decode_desc(heads[h], 512, reads ? "v4" : NULL, reads ? "v41" : "bf16");
             struct pair pair;
             assert_true(make_pair(&desc, &pair));
-            for (int i = 0; i < 20000; i++) {
+            for (int i = 0; i < 8000; i++) {
                 const int64_t tokens = 1 + draw(&random, i % 4 ? 12 : 2000);
                 const int64_t topk[2] = {draw(&random, i % 3 ? 300 : 20000), draw(&random, i % 5 ? 300 : 3000)};
                 const int32_t sms = (int32_t)(1 + draw(&random, i % 2 ? 132 : 12));
@@ -225,7 +226,7 @@ static void the_workspace_is_enough(void **state)
             }
             free_pair(&pair);
         }
-    assert_true(taken > 10000);
+    assert_true(taken > 4000);
 }
 
 /* Lists that only the kernel itself can take: the companion's part is that of the longest that it takes. */
