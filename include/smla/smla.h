@@ -464,10 +464,10 @@ typedef struct smla_decode_args {
     uint32_t launch_flags; /* SMLA_LAUNCH_* */
 } smla_decode_args;
 
-/* Tells how many bytes of device memory a call of up to these sizes, with any lengths, needs as `workspace`: parts of
- * results, as many as keys can really be shared among (twice the device's multiprocessors, or with batch_invariant each
- * token's pieces of 1024 keys or more). Its contents need not be anything, and mean nothing afterwards; a call that is
- * still running has it alone.
+/* Tells how many bytes of device memory a call of up to these sizes, with any lengths and sm_limit, needs as
+ * `workspace`, whether it takes the kernel or its companion: parts of results, as many as keys can really be shared
+ * among (twice the device's multiprocessors, or with batch_invariant each token's pieces of 1024 keys or more). Its
+ * contents need not be anything, and mean nothing afterwards; a call that is still running has it alone.
  *
  * max_b, max_s_q, max_topk, max_extra_topk: >= 0; max_extra_topk is 0 for a kernel of one cache.
  * Returns SMLA_OK; INVALID_ARGUMENT (NULL, negative, or more than a call may have). Since 0.1. */
@@ -481,6 +481,10 @@ SMLA_API smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64
  *
  * The same bits every time for the same call. Without batch_invariant they depend on how keys were shared, and so on
  * b, s_q, topk, all lengths and sm_limit; with it, on the token's own inputs and topk alone.
+ *
+ * A call of few tokens takes the kernel's companion (smla_support) where there is one: b * s_q times the companion's
+ * blocks of heads times the blocks of 64 keys in a token's lists are few beside the multiprocessors (smla-gen --emit
+ * plan prints how many). Lengths have no part in it, so that a captured call stays what it is.
  *
  * Two launches at most: the main kernel, and one that combines what was shared, which starts beside it and waits.
  * Nothing is read back, allocated or waited for. A captured call is right when it is replayed with other contents of
