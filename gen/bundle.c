@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "plan_companion.h"
 
 static void add_file(struct gen_bundle *bundle, const char *name, const char *bytes, size_t size)
 {
@@ -123,13 +124,10 @@ static void add_options(struct gen_bundle *bundle)
     add_option(bundle, "-default-device");
 }
 
-smla_status gen_bundle_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_bundle *bundle,
-                            struct gen_refusal *refusal)
+/* The passes behind the spec, which is there. */
+static smla_status finish(struct gen_bundle *bundle, struct gen_refusal *refusal)
 {
-    memset(bundle, 0, sizeof(*bundle));
-    smla_status status = gen_spec_make(desc, target, &bundle->spec, refusal);
-    if (status == SMLA_OK)
-        status = gen_plan_make(&bundle->spec, &bundle->plan, refusal);
+    smla_status status = gen_plan_make(&bundle->spec, &bundle->plan, refusal);
     if (status == SMLA_OK)
         status = add_files(bundle, refusal);
     if (status == SMLA_OK)
@@ -137,6 +135,22 @@ smla_status gen_bundle_make(const smla_kernel_desc *desc, const struct gen_targe
     else
         gen_bundle_free(bundle);
     return status;
+}
+
+smla_status gen_bundle_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_bundle *bundle,
+                            struct gen_refusal *refusal)
+{
+    memset(bundle, 0, sizeof(*bundle));
+    const smla_status status = gen_spec_make(desc, target, &bundle->spec, refusal);
+    return status == SMLA_OK ? finish(bundle, refusal) : status;
+}
+
+smla_status gen_bundle_make_companion(const struct gen_bundle *of, struct gen_bundle *bundle,
+                                      struct gen_refusal *refusal)
+{
+    memset(bundle, 0, sizeof(*bundle));
+    gen_companion_spec(&of->spec, &of->plan, &bundle->spec);
+    return finish(bundle, refusal);
 }
 
 void gen_bundle_free(struct gen_bundle *bundle)

@@ -31,6 +31,10 @@ struct gen_bundle {
 smla_status gen_bundle_make(const smla_kernel_desc *desc, const struct gen_target *target, struct gen_bundle *bundle,
                             struct gen_refusal *refusal);
 
+/* The same for the companion (plan_companion.h) that the plan of bundle `of` has. */
+smla_status gen_bundle_make_companion(const struct gen_bundle *of, struct gen_bundle *bundle,
+                                      struct gen_refusal *refusal);
+
 void gen_bundle_free(struct gen_bundle *bundle);
 
 /* Appends the whole source as one CUDA file: headers inlined where they are first included (smla-gen --emit cuda). */

@@ -54,6 +54,8 @@ static void print_shape(const struct gen_spec *spec, const struct gen_plan *plan
 {
     gen_text_add(text, "%s for %s%s: h_q %d, ", plan->kernel, spec->target->arch, spec->checked ? ", checked" : "",
                  spec->h_q);
+    if (spec->tile_heads > 0)
+        gen_text_add(text, "in tiles of %d, ", spec->tile_heads);
     if (spec->kv.name)
         gen_text_add(text, "d_qk %d, d_v %d, kv %s%s%s\n", spec->d_qk, spec->d_v, spec->kv.name,
                      spec->has_extra_kv ? ", extra kv " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
@@ -73,6 +75,15 @@ static void print_rules(const struct gen_plan *plan, struct gen_text *text)
     }
 }
 
+static void print_companion(const struct gen_companion *companion, struct gen_text *text)
+{
+    if (companion->tile_heads > 0)
+        gen_text_add(text,
+                     "companion: a kernel in tiles of %d heads, %d a query, for calls of few tokens: whose blocks of "
+                     "keys, counted for each tile, are at most %d %% of the multiprocessors: %s\n",
+                     companion->tile_heads, companion->head_blocks, companion->most_cells_percent, companion->reason);
+}
+
 void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
     print_shape(spec, plan, text);
@@ -87,6 +98,7 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
         gen_text_add(text, "%s%s\n", variant->reason ? "; " : "", variant->reason ? variant->reason : "");
     }
     print_rules(plan, text);
+    print_companion(&plan->companion, text);
     gen_text_add(text, "alignment: %s and out at %d bytes, their strides multiples of %d elements\n",
                  spec->kv.name ? "query, kv" : "partial_out", plan->pointer_alignment_bytes,
                  plan->stride_alignment_elems);

@@ -60,6 +60,15 @@ struct gen_rule {
     const char *reason;       /* measured or counted */
 };
 
+/* Another kernel of a decode description beside its own: tiles of fewer heads, so more blocks of threads with less to
+ * do each, for calls of few tokens. A cell is a block of keys of a token and a tile. */
+struct gen_companion {
+    int32_t tile_heads; /* 0: there is none */
+    int32_t head_blocks;
+    int32_t most_cells_percent; /* of the multiprocessors that a call may take; one with more is the kernel's own */
+    const char *reason;         /* measured */
+};
+
 struct gen_plan {
     const char *family;        /* "sm_90" */
     const char *kernel;        /* "sm90_prefill" */
@@ -86,6 +95,7 @@ struct gen_plan {
     struct gen_region regions[GEN_MAX_REGIONS];
     struct gen_wgmma wgmmas[GEN_MAX_WGMMAS];
     struct gen_rule rules[GEN_MAX_RULES];
+    struct gen_companion companion;
 };
 
 /* Plans a kernel: looks up the target's plan function for the operator. */

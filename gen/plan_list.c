@@ -30,6 +30,7 @@ static struct gen_supported describe(const struct gen_plan *plan, int32_t h_q)
     return (struct gen_supported){.first_h_q = h_q,
                                   .last_h_q = h_q,
                                   .kernel = plan->kernel,
+                                  .companion_heads = plan->companion.tile_heads,
                                   .launches = plan->launches,
                                   .threads = variant->threads,
                                   .least_shared_bytes = variant->shared_bytes,
@@ -39,7 +40,8 @@ static struct gen_supported describe(const struct gen_plan *plan, int32_t h_q)
 static bool goes_on(const struct gen_supported *run, const struct gen_supported *next)
 {
     return run->last_h_q + 1 == next->first_h_q && strcmp(run->kernel, next->kernel) == 0 &&
-           run->launches == next->launches && run->threads == next->threads;
+           run->companion_heads == next->companion_heads && run->launches == next->launches &&
+           run->threads == next->threads;
 }
 
 static void add_to_profile(const struct gen_supported *next, struct profile *profile)
@@ -85,7 +87,7 @@ static bool same_profile(const struct profile *a, const struct profile *b)
     for (int32_t i = 0; same && i < a->run_count; i++) {
         const struct gen_supported *x = &a->runs[i], *y = &b->runs[i];
         same = x->first_h_q == y->first_h_q && x->last_h_q == y->last_h_q && strcmp(x->kernel, y->kernel) == 0 &&
-               x->launches == y->launches && x->threads == y->threads &&
+               x->companion_heads == y->companion_heads && x->launches == y->launches && x->threads == y->threads &&
                x->least_shared_bytes == y->least_shared_bytes && x->most_shared_bytes == y->most_shared_bytes;
     }
     return same;

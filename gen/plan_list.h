@@ -18,6 +18,7 @@ struct gen_supported {
     uint32_t extra_kv; /* formats of a second cache, GEN_NO_CACHE among them where it may be left out */
     int32_t first_h_q, last_h_q;
     const char *kernel;
+    int32_t companion_heads; /* in a tile of its companion (plan_companion.h); 0: it has none */
     int32_t launches;
     int32_t threads; /* a block */
     int32_t least_shared_bytes, most_shared_bytes;

@@ -5,6 +5,7 @@
 
 #include "decode_params.h"
 #include "plan_add.h"
+#include "plan_companion.h"
 #include "plan_decode.h"
 #include "plan_formats.h"
 
@@ -36,6 +37,9 @@ static void add_variants(const struct gen_spec *spec, const char *entry, struct 
                                .blocks_per_query = number(plan, "head_blocks"),
                                .blocks_per_sm = 1};
     snprintf(like.name, sizeof(like.name), "%s_h%d_d%d", plan->kernel, spec->h_q, spec->d_qk);
+    if (spec->tile_heads > 0)
+        snprintf(like.name, sizeof(like.name), "%s_h%d_d%d_tile%d", plan->kernel, spec->h_q, spec->d_qk,
+                 spec->tile_heads);
     gen_plan_add_variant(spec, &like, entry, plan);
     plan->combine_variant = plan->variant_count;
     plan->variants[plan->variant_count++] =
@@ -64,5 +68,6 @@ smla_status gen_plan_sm90_decode(const struct gen_spec *spec, struct gen_plan *p
     add_numbers(spec, plan);
     add_region(plan, "walk", GEN_DECODE_WALK_BYTES, "this block's range of the keys; mbarrier query_free");
     add_variants(spec, turned ? "smla_sm90_decode_turned" : "smla_sm90_decode", plan);
+    gen_plan_add_companion(spec, plan);
     return SMLA_OK;
 }

@@ -31,10 +31,10 @@ struct slots {
     int32_t probability;
 };
 
-/* Heads up to a multiple of 8: N of the matrix tile. */
+/* N of the matrix tile: heads up to a multiple of 8; of a companion fewer, a multiple of 8 too. */
 static int32_t tile_heads(const struct gen_spec *spec)
 {
-    return (spec->h_q + 7) / 8 * 8;
+    return spec->tile_heads > 0 ? spec->tile_heads : (spec->h_q + 7) / 8 * 8;
 }
 
 static int32_t barrier_count(struct slots slots)
@@ -127,18 +127,25 @@ static void add_registers(const struct gen_spec *spec, struct gen_plan *plan)
                    : "144 or 160 accumulators; 104 + 2 x 200 = 3 x 168; ptxas spills with 192 and serialises with 184");
 }
 
+static const char *block_heads_reason(const struct gen_spec *spec)
+{
+    if (spec->tile_heads > 0)
+        return "N of wgmma: fewer than all heads, so that few tokens make more blocks";
+    return spec->h_q <= 64 ? "N of wgmma: heads up to a multiple of 8; as M they would be computed as 64"
+                           : "N of wgmma: heads up to a multiple of 8; as M they would be two blocks that gather each "
+                             "key twice";
+}
+
 static void add_numbers(const struct gen_spec *spec, struct slots slots, struct gen_plan *plan)
 {
     int32_t heads = tile_heads(spec);
     add_number(plan, "h_q", spec->h_q, "heads", GEN_BY_DESCRIPTION, "query heads");
     add_number(plan, "d_qk", spec->d_qk, "elements", GEN_BY_DESCRIPTION, "width of query and key");
     add_number(plan, "d_v", spec->d_v, "elements", GEN_BY_DESCRIPTION, "width of value: the key's first columns");
-    add_number(plan, "block_heads", heads, "heads", GEN_BY_PLAN,
-               heads < 64 ? "N of wgmma: heads up to a multiple of 8; as M they would be computed as 64"
-                          : "N of wgmma: heads up to a multiple of 8; as M they would be two blocks that gather each "
-                            "key twice");
+    add_number(plan, "block_heads", heads, "heads", GEN_BY_PLAN, block_heads_reason(spec));
     add_number(plan, "head_blocks", (spec->h_q + heads - 1) / heads, "blocks", GEN_BY_PLAN,
-               "blocks a query: N has room for all heads");
+               spec->tile_heads > 0 ? "blocks a query, each of a tile of its heads"
+                                    : "blocks a query: N has room for all heads");
     add_number(plan, "heads_are_columns", 1, "", GEN_BY_PLAN, "heads are columns of the matrix tile");
     add_number(plan, "block_keys", KEYS, "keys", GEN_BY_TARGET, "M of wgmma; one bit of a 64-bit validity mask a key");
     add_number(plan, "key_slots", slots.key, "slots", GEN_BY_PLAN, key_slots_reason(spec, slots.key));

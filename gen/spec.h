@@ -25,6 +25,7 @@ struct gen_spec {
     struct gen_kv_format kv;       /* name NULL: the operator reads no cache */
     struct gen_kv_format extra_kv; /* of a second cache */
     bool has_extra_kv;
+    int32_t tile_heads; /* of a companion (plan_companion.h), which no description asks for; 0: as planned */
     const struct gen_target *target;
 };
 

@@ -3,6 +3,7 @@
 
 #include "call_args.h"
 #include "decode_params.h"
+#include "decode_share.h"
 #include "launch.h"
 #include "sized.h"
 
@@ -29,6 +30,7 @@ struct call {
     smla_decode_args args;
     struct cache_args caches[2];
     struct tensor tensors[TENSORS];
+    const smla_kernel *kernel; /* the one that is called, or its companion */
     struct gen_decode_share share;
 };
 
@@ -151,21 +153,7 @@ static smla_status check_scalars(const smla_decode_args *args)
     return status == SMLA_OK ? rt_check_launch_flags(args->launch_flags) : status;
 }
 
-/* ---- Sharing ---- */
-
-static smla_status make_share(const smla_kernel *kernel, int64_t b, int64_t s_q, const int64_t topk[2],
-                              int32_t sm_limit, struct gen_decode_share *share)
-{
-    const int32_t sms = sm_limit > 0 && sm_limit < kernel->sm_count ? sm_limit : kernel->sm_count;
-
-    if (b * s_q > INT32_MAX || !gen_decode_make(&kernel->decode, b * s_q, topk, sms, share))
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "b %lld, s_q %lld, topk %lld, extra_topk %lld: more than 2^30 blocks of 64 keys, counting some "
-                       "more for each "
-                       "token, which is what one call counts",
-                       (long long)b, (long long)s_q, (long long)topk[0], (long long)topk[1]);
-    return SMLA_OK;
-}
+/* ---- Workspace ---- */
 
 static smla_status check_workspace(const struct call *call)
 {
@@ -313,17 +301,16 @@ smla_status smla_decode(smla_kernel *kernel, const smla_decode_args *args, void 
         return status;
     status = check_tensors(kernel, &call);
     if (status == SMLA_OK)
-        status = make_share(kernel, call.args.b, call.args.s_q, (int64_t[2]){call.args.topk, call.args.extra_topk},
-                            call.args.sm_limit, &call.share);
+        status = rt_decode_share(kernel, call.args.b, call.args.s_q, (int64_t[2]){call.args.topk, call.args.extra_topk},
+                                 call.args.sm_limit, &call.kernel, &call.share);
     if (status == SMLA_OK)
         status = check_workspace(&call);
-    return status == SMLA_OK ? launch(kernel, &call, stream) : status;
+    return status == SMLA_OK ? launch(call.kernel, &call, stream) : status;
 }
 
 smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64_t max_b, int64_t max_s_q, int64_t max_topk,
                                        int64_t max_extra_topk, uint64_t *out_bytes)
 {
-    struct gen_decode_share share;
     smla_status status = check_kernel(kernel, "smla_decode_workspace_size");
 
     if (status == SMLA_OK && out_bytes == NULL)
@@ -340,8 +327,6 @@ smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64_t max_b,
         status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "max_extra_topk %lld: %s reads one cache, leave it 0",
                          (long long)max_extra_topk, kernel->name);
     if (status == SMLA_OK)
-        status = make_share(kernel, max_b, max_s_q, (int64_t[2]){max_topk, max_extra_topk}, 0, &share);
-    if (status == SMLA_OK)
-        *out_bytes = (uint64_t)gen_decode_workspace(&share);
+        status = rt_decode_workspace(kernel, max_b, max_s_q, (int64_t[2]){max_topk, max_extra_topk}, out_bytes);
     return status;
 }

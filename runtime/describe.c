@@ -12,9 +12,12 @@ void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
                  spec->d_v, spec->batch_invariant ? " batch_invariant" : "", spec->target->name);
         return;
     }
-    snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s%s target=%s", gen_op_name(spec->op),
+    char tile[32] = "";
+    if (spec->tile_heads > 0)
+        snprintf(tile, sizeof tile, " tile_heads=%d", spec->tile_heads);
+    snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s%s%s target=%s", gen_op_name(spec->op),
              spec->h_q, spec->d_qk, spec->d_v, spec->kv.name, spec->has_extra_kv ? " extra_kv=" : "",
-             spec->has_extra_kv ? spec->extra_kv.name : "", spec->batch_invariant ? " batch_invariant" : "",
+             spec->has_extra_kv ? spec->extra_kv.name : "", tile, spec->batch_invariant ? " batch_invariant" : "",
              spec->checked ? " checked" : "", spec->not_persistent ? " not_persistent" : "", spec->target->name);
 }
 
@@ -52,17 +55,16 @@ static const char *value_of(const char *word, const char *name)
     return strncmp(word, name, size) == 0 && word[size] == '=' ? word + size + 1 : NULL;
 }
 
-static bool read_word(const char *word, smla_kernel_desc *desc)
+static bool read_word(const char *word, struct rt_described *out)
 {
+    smla_kernel_desc *desc = &out->desc;
     const struct {
         const char *name;
         int32_t *number;
         const char **text;
-    } values[] = {{"h_q", &desc->h_q, NULL},
-                  {"d_qk", &desc->d_qk, NULL},
-                  {"d_v", &desc->d_v, NULL},
-                  {"kv", NULL, &desc->kv_format},
-                  {"extra_kv", NULL, &desc->extra_kv_format},
+    } values[] = {{"h_q", &desc->h_q, NULL},      {"d_qk", &desc->d_qk, NULL},
+                  {"d_v", &desc->d_v, NULL},      {"tile_heads", &out->tile_heads, NULL},
+                  {"kv", NULL, &desc->kv_format}, {"extra_kv", NULL, &desc->extra_kv_format},
                   {"target", NULL, &desc->target}};
 
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -91,11 +93,12 @@ bool rt_describe_read(const char *text, struct rt_described *out)
     char *rest;
 
     out->desc = (smla_kernel_desc){.struct_size = sizeof out->desc};
+    out->tile_heads = 0;
     snprintf(out->text, sizeof out->text, "%s", text);
     if (!read_op(strtok_r(out->text, " ", &rest), &out->desc.op))
         return false;
     for (const char *word = strtok_r(NULL, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        if (!read_word(word, &out->desc))
+        if (!read_word(word, out))
             return false;
     }
     return out->desc.target != NULL;

@@ -14,6 +14,7 @@ void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES]);
 /* A description as rt_describe wrote it. Points into itself: not to be copied. */
 struct rt_described {
     smla_kernel_desc desc;
+    int32_t tile_heads; /* of the companion of that description's kernel; 0: it is the kernel */
     char text[RT_DESCRIPTION_BYTES];
 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "companion.h"
 #include "error.h"
 #include "launch.h"
-#include "obtain.h"
 #include "planning.h"
 
 static bool is_reference(const struct gen_spec *spec)
@@ -89,6 +89,7 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .combine_threads = plan->variants[plan->combine_variant].threads,
         .sm_count = device->sm_count,
         .decode = gen_decode_of(&bundle->spec, plan),
+        .takes_companion = plan->companion,
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,
@@ -108,21 +109,35 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     return make_choices(device, module, plan, kernel);
 }
 
-static smla_status load_bundle(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
-                               smla_kernel **out)
+static smla_status load_image(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
+                              const struct rt_entry *image, smla_kernel **out)
 {
-    const struct rt_entry *image;
     const struct rt_module *module;
-    smla_status status = rt_device_check(device, &bundle->spec, &bundle->plan);
+    const smla_status status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module);
 
-    if (status == SMLA_OK && bundle->spec.checked)
+    return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;
+}
+
+/* bundles: the kernel's, and its companion's where count is 2. */
+static smla_status load_bundles(smla_context *context, const struct rt_device *device,
+                                const struct gen_bundle bundles[2], int count, smla_kernel **out)
+{
+    const struct rt_entry *images[2];
+    smla_status status = SMLA_OK;
+
+    for (int i = 0; status == SMLA_OK && i < count; i++)
+        status = rt_device_check(device, &bundles[i].spec, &bundles[i].plan);
+    if (status == SMLA_OK && bundles[0].spec.checked)
         status = rt_driver_check_for_checks(device->driver);
     if (status == SMLA_OK)
-        status = rt_obtain(context, bundle, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
-                           device->driver->version / 1000, &image);
+        status =
+            rt_obtain_with_companion(context, bundles, count, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
+                                     device->driver->version / 1000, images);
     if (status == SMLA_OK)
-        status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module);
-    return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;
+        status = load_image(context, device, &bundles[0], images[0], out);
+    if (status == SMLA_OK && count > 1)
+        status = load_image(context, device, &bundles[1], images[1], &(*out)->companion);
+    return status;
 }
 
 static smla_status prepare_on(smla_context *context, const struct rt_device *device, const smla_kernel_desc *desc,
@@ -130,18 +145,25 @@ static smla_status prepare_on(smla_context *context, const struct rt_device *dev
 {
     const struct gen_target *target = NULL;
     struct gen_refusal refusal;
-    struct gen_bundle bundle;
+    struct gen_bundle bundles[2];
     smla_status status = SMLA_OK;
+    int count = 1;
 
     if (desc->target == NULL)
         status = rt_device_target(device, &target);
     if (status != SMLA_OK)
         return status;
-    status = gen_bundle_make(desc, target, &bundle, &refusal);
+    status = gen_bundle_make(desc, target, &bundles[0], &refusal);
     if (status != SMLA_OK)
         return rt_fail(status, "%s", refusal.text);
-    status = load_bundle(context, device, &bundle, out);
-    gen_bundle_free(&bundle);
+    if (rt_has_companion(&bundles[0])) {
+        status = rt_companion_bundle(&bundles[0], &bundles[1]);
+        count = status == SMLA_OK ? 2 : 1;
+    }
+    if (status == SMLA_OK)
+        status = load_bundles(context, device, bundles, count, out);
+    for (int i = 0; i < count; i++)
+        gen_bundle_free(&bundles[i]);
     return status;
 }
 
@@ -171,5 +193,7 @@ smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, sm
 
 void smla_kernel_destroy(smla_kernel *kernel)
 {
+    if (kernel != NULL)
+        free(kernel->companion);
     free(kernel);
 }

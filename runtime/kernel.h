@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
-#include "plan_decode.h"
+#include "plan_companion.h"
 #include "plan_rules.h"
 
 /* How a cache is described by a call. */
@@ -32,8 +32,10 @@ struct smla_kernel {
     int32_t combine_variant; /* of functions: of a decode kernel, launched behind it */
     int32_t combine_threads;
     int32_t sm_count;
-    struct gen_decode decode; /* of a decode kernel */
-    bool tensor_maps;         /* the parameter is smla_prefill_tensor_params */
+    struct gen_decode decode;             /* of a decode kernel */
+    struct gen_companion takes_companion; /* when a call is the companion's */
+    struct smla_kernel *companion;        /* of a decode kernel, its own: destroyed with it; NULL: none */
+    bool tensor_maps;                     /* the parameter is smla_prefill_tensor_params */
     int32_t choice_count;
     struct gen_choice choices[GEN_MAX_RULES]; /* of other functions by a call's sizes; the first that holds is taken */
     int32_t threads;

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "companion.h"
 #include "error.h"
 #include "planning.h"
 #include "sized.h"
@@ -9,6 +10,23 @@
 static void answer_no(const char *reason, smla_support *answer)
 {
     snprintf(answer->reason, sizeof answer->reason, "%.*s", (int)sizeof answer->reason - 1, reason);
+}
+
+static smla_status answer_companion(const struct gen_bundle *bundle, smla_support *answer)
+{
+    struct gen_bundle companion;
+    struct rt_key key;
+    smla_status status = rt_companion_bundle(bundle, &companion);
+
+    if (status != SMLA_OK)
+        return status;
+    status = rt_key_make(&companion, RT_KIND_CUBIN, &key);
+    if (status == SMLA_OK) {
+        snprintf(answer->companion, sizeof answer->companion, "%s", companion.plan.variants[0].name);
+        rt_digest_hex(&key.kernel_id, answer->companion_id);
+    }
+    gen_bundle_free(&companion);
+    return status;
 }
 
 static smla_status answer_yes(const struct gen_bundle *bundle, smla_support *answer)
@@ -30,10 +48,11 @@ static smla_status answer_yes(const struct gen_bundle *bundle, smla_support *ans
     snprintf(answer->target, sizeof answer->target, "%s", bundle->spec.target->name);
     snprintf(answer->variant, sizeof answer->variant, "%s", plan->variants[0].name);
     rt_digest_hex(&key.kernel_id, answer->kernel_id);
-    return SMLA_OK;
+    return rt_has_companion(bundle) ? answer_companion(bundle, answer) : SMLA_OK;
 }
 
 _Static_assert(sizeof((smla_support *)0)->kernel_id >= RT_DIGEST_HEX, "kernel_id holds a digest in hex");
+_Static_assert(sizeof((smla_support *)0)->companion_id >= RT_DIGEST_HEX, "companion_id holds a digest in hex");
 
 smla_status smla_query_support(smla_context *context, const smla_kernel_desc *desc, smla_support *out)
 {

@@ -20,6 +20,23 @@ struct remade {
     char why[640]; /* not */
 };
 
+static smla_status make_bundle(const struct rt_described *described, struct gen_bundle *bundle,
+                               struct gen_refusal *refusal)
+{
+    struct gen_bundle kernel;
+    if (described->tile_heads == 0)
+        return gen_bundle_make(&described->desc, NULL, bundle, refusal);
+    smla_status status = gen_bundle_make(&described->desc, NULL, &kernel, refusal);
+    if (status != SMLA_OK)
+        return status;
+    status = kernel.plan.companion.tile_heads == described->tile_heads
+                 ? gen_bundle_make_companion(&kernel, bundle, refusal)
+                 : gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "it has no companion in tiles of %d heads",
+                              described->tile_heads);
+    gen_bundle_free(&kernel);
+    return status;
+}
+
 static void remake(const struct rt_entry_info *info, struct remade *remade)
 {
     struct rt_described described;
@@ -30,7 +47,7 @@ static void remake(const struct rt_entry_info *info, struct remade *remade)
         snprintf(remade->why, sizeof remade->why, "the description is not one of smla %s", smla_version());
         return;
     }
-    if (gen_bundle_make(&described.desc, NULL, &remade->bundle, &refusal) != SMLA_OK) {
+    if (make_bundle(&described, &remade->bundle, &refusal) != SMLA_OK) {
         snprintf(remade->why, sizeof remade->why, "smla %s does not make it from the description: %s", smla_version(),
                  refusal.text);
         return;

@@ -23,9 +23,9 @@ struct warm_kernel {
     const struct shapes_job *job;
     smla_support support;
     char label[160];
-    size_t bytes; /* of its code */
+    size_t bytes; /* of its code, without the companion's */
     enum kernel_state state;
-    bool read_back;
+    bool read_back, companion_read_back;
 };
 
 struct warm {
@@ -41,7 +41,8 @@ struct warm {
     smla_context *context;
     size_t *missing; /* which to compile */
     size_t missing_count;
-    size_t compiled; /* read and written with __atomic builtins, as is stopped */
+    size_t compiled; /* read and written with __atomic builtins, as are entries and stopped */
+    size_t entries;  /* of those */
     bool stopped;    /* the folder took no entry: the rest would be compiled for nothing */
 };
 
@@ -78,6 +79,11 @@ static int take_job(struct warm *warm, const struct shapes_job *job)
                  : cli_smla_error(kernel.label);
 }
 
+static bool has_companion(const struct warm_kernel *kernel)
+{
+    return kernel->support.companion[0] != '\0';
+}
+
 static int32_t count_bytes(void *user, const void *data, size_t size)
 {
     struct warm_kernel *kernel = user;
@@ -86,6 +92,7 @@ static int32_t count_bytes(void *user, const void *data, size_t size)
     return 0;
 }
 
+/* With a companion's entry too: smla_generate sees to it. */
 static smla_status generate(struct warm *warm, struct warm_kernel *kernel)
 {
     smla_kernel_desc desc;
@@ -166,11 +173,11 @@ static void show(const struct warm *warm, const char *doing, const char *label)
 }
 
 /* Whether all that was compiled so far was written, or found written by somebody else. */
-static bool all_written(const struct warm *warm, size_t compiled)
+static bool all_written(const struct warm *warm, size_t entries)
 {
     smla_stats_counters stats = {.struct_size = sizeof stats};
     smla_stats(warm->context, &stats);
-    return stats.entries_written + stats.disk_hits + stats.memory_hits >= compiled;
+    return stats.entries_written + stats.disk_hits + stats.memory_hits >= entries;
 }
 
 /* A job of pool_run. */
@@ -185,7 +192,9 @@ static int compile_one(void *user, size_t index, char label[160])
     if (generate(warm, kernel) != SMLA_OK)
         return cli_smla_error(kernel->label);
     kernel->state = KERNEL_COMPILED;
-    if (!all_written(warm, __atomic_add_fetch(&warm->compiled, 1, __ATOMIC_SEQ_CST)))
+    __atomic_add_fetch(&warm->compiled, 1, __ATOMIC_RELAXED);
+    const size_t entries = has_companion(kernel) ? 2 : 1;
+    if (!all_written(warm, __atomic_add_fetch(&warm->entries, entries, __ATOMIC_SEQ_CST)))
         __atomic_store_n(&warm->stopped, true, __ATOMIC_RELAXED);
     return CLI_FINE;
 }
@@ -230,12 +239,19 @@ static bool see_entry(void *user, const char *path, uint64_t size_bytes, bool va
     rt_digest_hex(&info->key.kernel_id, id);
     snprintf(version, sizeof version, "%d.%d", (int)info->builder.nvrtc_major, (int)info->builder.nvrtc_minor);
     for (size_t i = 0; i < warm->count; i++) {
-        if (strcmp(warm->kernels[i].support.kernel_id, id) != 0)
+        struct warm_kernel *kernel = &warm->kernels[i];
+        const bool is_companion = strcmp(kernel->support.companion_id, id) == 0;
+        if (!is_companion && strcmp(kernel->support.kernel_id, id) != 0)
             continue;
-        warm->kernels[i].read_back = true;
+        *(is_companion ? &kernel->companion_read_back : &kernel->read_back) = true;
         json_array_append_new(warm->compilers, json_string(version));
     }
     return true;
+}
+
+static bool all_read_back(const struct warm_kernel *kernel)
+{
+    return kernel->read_back && (kernel->companion_read_back || !has_companion(kernel));
 }
 
 static int visit_folder(struct warm *warm)
@@ -255,7 +271,7 @@ static int read_back(struct warm *warm)
     int code = visit_folder(warm);
     for (size_t i = 0; i < warm->count; i++) {
         struct warm_kernel *kernel = &warm->kernels[i];
-        if (kernel->state == KERNEL_MISSING || kernel->read_back)
+        if (kernel->state == KERNEL_MISSING || all_read_back(kernel))
             continue;
         kernel->state = KERNEL_MISSING;
         if (!warm->stopped)
@@ -273,6 +289,8 @@ static json_t *marker_of(const struct warm *warm)
     for (size_t i = 0; i < warm->count; i++) {
         json_array_append_new(targets, json_string(warm->kernels[i].support.target));
         json_array_append_new(ids, json_string(warm->kernels[i].support.kernel_id));
+        if (has_companion(&warm->kernels[i]))
+            json_array_append_new(ids, json_string(warm->kernels[i].support.companion_id));
     }
     json_t *marker = cache_marker_make(&warm->options->shapes, targets, ids);
     json_decref(targets);

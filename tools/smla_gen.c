@@ -18,7 +18,7 @@ static const char help[] =
     "Generates sparse MLA kernels. Opens no driver; ptx and cubin need NVRTC.\n"
     "\n"
     "With one target and one description PATH is a file, '-' for stdout. Otherwise it is a\n"
-    "folder, which receives files named <target>-<kernel id>.<kind>.\n"
+    "folder, which receives files named <target>-<kernel id>.<kind>, of companions too.\n"
     "\n" SHAPES_HELP "  --emit KIND             plan, cuda, ptx or cubin\n"
     "  -o, --output PATH       where the result goes\n"
     "  -j N                    compile on N threads (one a core)\n"
@@ -53,7 +53,7 @@ struct bytes {
 };
 
 struct made {
-    smla_support support;
+    char target[8], variant[64], kernel_id[72];
     char *path;
     size_t size;
     bool done;
@@ -62,7 +62,7 @@ struct made {
 struct build {
     const struct options *options;
     const struct shapes_job *jobs;
-    struct made *made;
+    struct made *made; /* two a job: a kernel, and its companion where it has one and PATH is a folder */
     size_t count;
     bool folder;
     smla_context *context;
@@ -88,10 +88,11 @@ static int generate(smla_context *context, const smla_kernel_desc *desc, uint32_
 }
 
 /* Compiles again in a context of its own and compares. */
-static int check(const struct build *build, const smla_kernel_desc *desc, const char *label, const struct bytes *first)
+static int check(const struct build *build, const smla_kernel_desc *desc, uint32_t emit, const char *label,
+                 const struct bytes *first)
 {
     struct bytes again;
-    const int code = generate(build->second, desc, build->options->emit, label, &again);
+    const int code = generate(build->second, desc, emit, label, &again);
     const bool same = code == CLI_FINE && again.size == first->size && memcmp(again.data, first->data, again.size) == 0;
     free(again.data);
     if (code != CLI_FINE || same)
@@ -100,11 +101,11 @@ static int check(const struct build *build, const smla_kernel_desc *desc, const 
                     again.size);
 }
 
-static char *path_of(const struct build *build, const smla_support *support)
+static char *path_of(const struct build *build, const struct made *made)
 {
     char *path = NULL;
-    const int length = build->folder ? asprintf(&path, "%s/%s-%s.%s", build->options->output, support->target,
-                                                support->kernel_id, build->options->kind)
+    const int length = build->folder ? asprintf(&path, "%s/%s-%s.%s", build->options->output, made->target,
+                                                made->kernel_id, build->options->kind)
                                      : asprintf(&path, "%s", build->options->output);
     return length < 0 ? NULL : path;
 }
@@ -121,32 +122,52 @@ static int store(const char *path, const struct bytes *bytes)
     return file_write(path, bytes->data, bytes->size, why) ? CLI_FINE : cli_fail(CLI_USAGE, "%s", why);
 }
 
-static int make_one(void *user, size_t index, char label[160])
+/* companion: 0, or SMLA_EMIT_COMPANION. made: named, to be completed. */
+static int make_file(const struct build *build, const smla_kernel_desc *desc, uint32_t companion, const char *label,
+                     struct made *made)
 {
-    struct build *build = user;
-    struct made *made = &build->made[index];
-    smla_kernel_desc desc;
+    const uint32_t emit = build->options->emit | companion;
     struct bytes bytes;
-    shapes_text(&build->jobs[index], label);
-    shapes_desc(&build->jobs[index], &desc);
-    made->support.struct_size = sizeof made->support;
-    if (smla_query_support(build->context, &desc, &made->support) != SMLA_OK)
-        return cli_smla_error(label);
-    if (!made->support.supported)
-        return cli_fail(CLI_UNAVAILABLE, "%s: %s", label, made->support.reason);
-    int code = generate(build->context, &desc, build->options->emit, label, &bytes);
+    int code = generate(build->context, desc, emit, label, &bytes);
     if (code != CLI_FINE)
         return code;
     if (build->options->check)
-        code = check(build, &desc, label, &bytes);
+        code = check(build, desc, emit, label, &bytes);
     if (code == CLI_FINE) {
-        made->path = path_of(build, &made->support);
+        made->path = path_of(build, made);
         made->size = bytes.size;
         code = store(made->path, &bytes);
         made->done = code == CLI_FINE;
     }
     free(bytes.data);
     return code;
+}
+
+static void name_made(const char *target, const char *variant, const char *kernel_id, struct made *made)
+{
+    snprintf(made->target, sizeof made->target, "%s", target);
+    snprintf(made->variant, sizeof made->variant, "%s", variant);
+    snprintf(made->kernel_id, sizeof made->kernel_id, "%s", kernel_id);
+}
+
+static int make_one(void *user, size_t index, char label[160])
+{
+    struct build *build = user;
+    struct made *made = &build->made[2 * index];
+    smla_kernel_desc desc;
+    smla_support support = {.struct_size = sizeof support};
+    shapes_text(&build->jobs[index], label);
+    shapes_desc(&build->jobs[index], &desc);
+    if (smla_query_support(build->context, &desc, &support) != SMLA_OK)
+        return cli_smla_error(label);
+    if (!support.supported)
+        return cli_fail(CLI_UNAVAILABLE, "%s: %s", label, support.reason);
+    name_made(support.target, support.variant, support.kernel_id, &made[0]);
+    name_made(support.target, support.companion, support.companion_id, &made[1]);
+    const int code = make_file(build, &desc, 0, label, &made[0]);
+    if (code != CLI_FINE || !build->folder || support.companion[0] == '\0')
+        return code;
+    return make_file(build, &desc, SMLA_EMIT_COMPANION, label, &made[1]);
 }
 
 static int print_json(json_t *root)
@@ -156,17 +177,22 @@ static int print_json(json_t *root)
     return failed ? cli_fail(CLI_CHECK_FAILED, "cannot print the JSON summary") : CLI_FINE;
 }
 
+/* of: the kernel whose companion it is, or NULL. */
+static json_t *row_of(const struct build *build, const struct made *made, const struct made *of)
+{
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:b}", "target", made->target, "kernel_id", made->kernel_id,
+                     "companion_of", of == NULL ? json_null() : json_string(of->kernel_id), "variant", made->variant,
+                     "kind", build->options->kind, "path", made->path, "bytes", (json_int_t)made->size, "checked",
+                     (int)build->options->check);
+}
+
 static int print_summary(const struct build *build)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < build->count; i++) {
+    for (size_t i = 0; i < 2 * build->count; i++) {
         const struct made *made = &build->made[i];
         if (made->done)
-            json_array_append_new(rows,
-                                  json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b}", "target", made->support.target,
-                                            "kernel_id", made->support.kernel_id, "variant", made->support.variant,
-                                            "kind", build->options->kind, "path", made->path, "bytes",
-                                            (json_int_t)made->size, "checked", (int)build->options->check));
+            json_array_append_new(rows, row_of(build, made, i % 2 == 0 ? NULL : made - 1));
     }
     return print_json(rows);
 }
@@ -322,11 +348,11 @@ static int build_all(const struct options *options)
     if (code != CLI_FINE)
         return code;
     build.jobs = jobs;
-    build.made = calloc(build.count, sizeof *build.made);
+    build.made = calloc(2 * build.count, sizeof *build.made);
     code = build.made == NULL ? cli_fail(CLI_CHECK_FAILED, "out of memory") : run_build(&build);
     smla_context_destroy(build.context);
     smla_context_destroy(build.second);
-    for (size_t i = 0; build.made != NULL && i < build.count; i++)
+    for (size_t i = 0; build.made != NULL && i < 2 * build.count; i++)
         free(build.made[i].path);
     free(build.made);
     free(jobs);

@@ -31,7 +31,7 @@ static bool same_section(struct section a, struct section b)
         const struct gen_supported *x = &a.rows[i], *y = &b.rows[i];
         same = x->op == y->op && x->d_qk == y->d_qk && x->kv == y->kv && x->extra_kv == y->extra_kv &&
                x->first_h_q == y->first_h_q && x->last_h_q == y->last_h_q && strcmp(x->kernel, y->kernel) == 0 &&
-               x->launches == y->launches && x->threads == y->threads &&
+               x->companion_heads == y->companion_heads && x->launches == y->launches && x->threads == y->threads &&
                x->least_shared_bytes == y->least_shared_bytes && x->most_shared_bytes == y->most_shared_bytes;
     }
     return same;
@@ -80,7 +80,10 @@ static void print_row(const struct gen_supported *row)
     char heads[24], shared[24];
     range_text(row->first_h_q, row->last_h_q, heads);
     range_text(row->least_shared_bytes, row->most_shared_bytes, shared);
-    printf("      %7s  %8d  %7d  %13s  %s\n", heads, row->launches, row->threads, shared, row->kernel);
+    printf("      %7s  %8d  %7d  %13s  %s", heads, row->launches, row->threads, shared, row->kernel);
+    if (row->companion_heads)
+        printf("; few tokens: in tiles of %d", row->companion_heads);
+    printf("\n");
 }
 
 static void print_section(struct section section)
@@ -131,10 +134,11 @@ static json_t *formats_json(uint32_t formats)
 
 static json_t *row_json(const struct gen_supported *row)
 {
-    return json_pack("{s:s, s:s, s:[ii], s:o, s:i, s:o, s:o, s:s, s:i, s:i, s:[ii]}", "target", row->target->name, "op",
-                     gen_op_name(row->op), "h_q", row->first_h_q, row->last_h_q, "d_qk",
+    return json_pack("{s:s, s:s, s:[ii], s:o, s:i, s:o, s:o, s:s, s:o, s:i, s:i, s:[ii]}", "target", row->target->name,
+                     "op", gen_op_name(row->op), "h_q", row->first_h_q, row->last_h_q, "d_qk",
                      row->d_qk ? json_integer(row->d_qk) : json_null(), "d_v", 512, "kv_formats", formats_json(row->kv),
-                     "extra_kv_formats", formats_json(row->extra_kv), "kernel", row->kernel, "launches", row->launches,
+                     "extra_kv_formats", formats_json(row->extra_kv), "kernel", row->kernel, "companion_heads",
+                     row->companion_heads ? json_integer(row->companion_heads) : json_null(), "launches", row->launches,
                      "threads", row->threads, "shared_bytes", row->least_shared_bytes, row->most_shared_bytes);
 }
 

@@ -226,6 +226,9 @@ typedef struct smla_support {
     uint32_t blocks_per_sm;     /* persistent: a call launches at most so many blocks of threads a multiprocessor, and
                                    keeps sm_limit of its call's arguments. 0: a block for each query, and sm_limit is
                                    not kept */
+    char companion[64];         /* variant of the companion: a kernel of its own beside this one, which a call of few
+                                   tokens takes (smla_decode); "" where there is none */
+    char companion_id[72];      /* its digest, as kernel_id; smla_prepare needs both */
 } smla_support;
 
 /* Tells whether a description can be served, and how.
@@ -244,7 +247,9 @@ typedef struct smla_kernel smla_kernel;
 /* Makes a kernel ready: finds it in memory, in the cache, or compiles it; loads and resolves it.
  *
  * Afterwards a call (smla_prefill, smla_decode, smla_combine) does nothing but check arguments and launch. Threads that
- * ask for the same kernel at once share one compilation. May take a second; never call it where that hurts. out:
+ * ask for the same kernel at once share one compilation. A kernel with a companion (smla_support) is both of them, the
+ * second compiled meanwhile by a thread that ends before the call does. May take seconds; never call it where that
+ * hurts. out:
  * receives the kernel; the caller destroys it with smla_kernel_destroy, before the context. Stream and thread: uses the
  * CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY); leaves the current context
  * as it was. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no
@@ -459,10 +464,10 @@ typedef struct smla_decode_args {
     uint32_t launch_flags; /* SMLA_LAUNCH_* */
 } smla_decode_args;
 
-/* Tells how many bytes of device memory a call of up to these sizes, with any lengths, needs as `workspace`: parts of
- * results, as many as keys can really be shared among (twice the device's multiprocessors, or with batch_invariant each
- * token's pieces of 1024 keys or more). Its contents need not be anything, and mean nothing afterwards; a call that is
- * still running has it alone.
+/* Tells how many bytes of device memory a call of up to these sizes, with any lengths and sm_limit, needs as
+ * `workspace`, whether it takes the kernel or its companion: parts of results, as many as keys can really be shared
+ * among (twice the device's multiprocessors, or with batch_invariant each token's pieces of 1024 keys or more). Its
+ * contents need not be anything, and mean nothing afterwards; a call that is still running has it alone.
  *
  * max_b, max_s_q, max_topk, max_extra_topk: >= 0; max_extra_topk is 0 for a kernel of one cache.
  * Returns SMLA_OK; INVALID_ARGUMENT (NULL, negative, or more than a call may have). Since 0.1. */
@@ -476,6 +481,10 @@ SMLA_API smla_status smla_decode_workspace_size(const smla_kernel *kernel, int64
  *
  * The same bits every time for the same call. Without batch_invariant they depend on how keys were shared, and so on
  * b, s_q, topk, all lengths and sm_limit; with it, on the token's own inputs and topk alone.
+ *
+ * A call of few tokens takes the kernel's companion (smla_support) where there is one: b * s_q times the companion's
+ * blocks of heads times the blocks of 64 keys in a token's lists are few beside the multiprocessors (smla-gen --emit
+ * plan prints how many). Lengths have no part in it, so that a captured call stays what it is.
  *
  * Two launches at most: the main kernel, and one that combines what was shared, which starts beside it and waits.
  * Nothing is read back, allocated or waited for. A captured call is right when it is replayed with other contents of
@@ -548,17 +557,20 @@ enum {
     SMLA_EMIT_PLAN = 1, /* text: every number with its reason */
     SMLA_EMIT_CUDA = 2, /* one CUDA file, all headers inlined in order */
     SMLA_EMIT_PTX = 3,
-    SMLA_EMIT_CUBIN = 4
+    SMLA_EMIT_CUBIN = 4,
+    SMLA_EMIT_COMPANION = 1u << 8 /* beside one of them: of the kernel's companion (smla_support.companion) */
 };
 
 /* Receives the result, in one call. Returns 0, or an errno that ends smla_generate with SMLA_ERROR_IO. */
 typedef int32_t (*smla_write_fn)(void *user, const void *bytes, size_t size_bytes);
 
 /* Generates a kernel's plan, source, PTX or cubin. Needs no GPU and no driver when desc names a target; PTX and cubin
- * need NVRTC or a cache entry; what is compiled is put into the cache as smla_prepare does.
+ * need NVRTC or a cache entry; what is compiled is put into the cache as smla_prepare does. With a cache folder PTX and
+ * cubin of a kernel see to its companion's entry there too, so that the folder has all that smla_prepare needs.
  *
- * write: called once, from the calling thread, on success only; the bytes are valid during that call.
- * Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE; NOT_CACHED; COMPILE; IO; OUT_OF_MEMORY. Since 0.1. */
+ * emit: SMLA_EMIT_*. write: called once, from the calling thread, on success only; the bytes are valid during that
+ * call. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED (SMLA_EMIT_COMPANION where there is none, too); UNAVAILABLE;
+ * NOT_CACHED; COMPILE; IO; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_generate(smla_context *context, const smla_kernel_desc *desc, uint32_t emit,
                                    smla_write_fn write, void *user);
 

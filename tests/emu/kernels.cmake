@@ -34,6 +34,16 @@ if(TARGET gpu-prefill)
   add_test(NAME emu.gpu_decode_random COMMAND gpu-decode --tiny)
   set_tests_properties(emu.gpu_decode_random PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
     "${emulated};SMLA_EMU_SM_COUNT=5;SMLA_EMU_SCHEDULE=random;SMLA_EMU_SEED=1")
+  # Few tokens, which companions take: on few multiprocessors, that have several tiles each, and on many.
+  add_test(NAME emu.gpu_decode_few_tokens_7_random
+    COMMAND gpu-decode "few tokens, 20 heads" "few tokens, 40 heads" "few tokens, 100 heads")
+  add_test(NAME emu.gpu_decode_few_tokens_40_pct COMMAND gpu-decode --tiny --cases 6 "few tokens" random)
+  foreach(run 7=random 40=pct)
+    string(REGEX MATCH "^([0-9]+)=(.*)$" run "${run}")
+    set_tests_properties(emu.gpu_decode_few_tokens_${CMAKE_MATCH_1}_${CMAKE_MATCH_2} PROPERTIES
+      LABELS long TIMEOUT 600 ENVIRONMENT
+      "${emulated};SMLA_EMU_SM_COUNT=${CMAKE_MATCH_1};SMLA_EMU_SCHEDULE=${CMAKE_MATCH_2};SMLA_EMU_SEED=1")
+  endforeach()
   # Of more multiprocessors than a persistent kernel may take.
   foreach(schedule eager random)
     add_test(NAME emu.gpu_neighbours_${schedule} COMMAND gpu-neighbours)

@@ -159,6 +159,25 @@ static void golden_sm90_decode(void **state)
     }
 }
 
+/* In tiles of 16 of its 64 heads. */
+static void golden_sm90_decode_companion(void **state)
+{
+    struct gen_bundle kernel, companion;
+    struct gen_refusal refusal = {""};
+    struct gen_text plan = {0};
+    smla_kernel_desc desc = prefill_desc("90");
+    (void)state;
+    desc.op = SMLA_OP_DECODE;
+    desc.kv_format = desc.extra_kv_format = "v4";
+    if (gen_bundle_make(&desc, NULL, &kernel, &refusal) != SMLA_OK ||
+        gen_bundle_make_companion(&kernel, &companion, &refusal) != SMLA_OK)
+        fail_msg("%s", refusal.text);
+    gen_plan_print(&companion.spec, &companion.plan, &plan);
+    check_golden("tests/gen/golden/sm90_decode_turned_h64_d512_tile16_v4_v4.plan", &plan);
+    gen_bundle_free(&companion);
+    gen_bundle_free(&kernel);
+}
+
 static void golden_prefill_reference(void **state)
 {
     smla_kernel_desc desc = prefill_desc("90");
@@ -889,6 +908,7 @@ int main(void)
         cmocka_unit_test(golden_sm90_prefill_turned),
         cmocka_unit_test(golden_sm90_prefill_persistent),
         cmocka_unit_test(golden_sm90_decode),
+        cmocka_unit_test(golden_sm90_decode_companion),
         cmocka_unit_test(golden_prefill_reference),
         cmocka_unit_test(golden_sm90_prefill_checked),
         cmocka_unit_test(checked_adds_one_entry_point),

@@ -19,6 +19,7 @@
 #include "bf16.h"
 #include "cli.h"
 #include "decode_problem.h"
+#include "kernel.h"
 #include "random_numbers.h"
 
 enum { D_V = 512, MOST_HEADS = 128 };
@@ -270,6 +271,80 @@ static const struct row {
       .has_extra = true,
       .spoiled = 0x7f,
       .caches = {PAGED("v41", 256, 32, 400, 128, REQUEST), PAGED("v41_fp4", 64, 0, 700, 150, NONE)}}},
+    /* few tokens, which a companion takes in tiles of 16 heads, or of 8: on so many multiprocessors that items are cut,
+     * or a range has several tiles' */
+    {SMALL,
+     {.name = "few tokens, 20 heads",
+      .h_q = 20,
+      .b = 1,
+      .s_q = 1,
+      .invalid = 0.1,
+      .sink = DECODE_SINK,
+      .strides = DECODE_TRANSPOSED,
+      .sm_limit = 7,
+      .caches = {BF16(640, 500, TOKEN)}}},
+    {SMALL,
+     {.name = "few tokens, 40 heads",
+      .h_q = 40,
+      .b = 1,
+      .s_q = 1,
+      .invalid = 0.1,
+      .strides = DECODE_APART,
+      .sm_limit = 5,
+      .caches = {BF16(640, 250, NONE)}}},
+    {SMALL,
+     {.name = "few tokens, 100 heads",
+      .h_q = 100,
+      .d_qk = 576,
+      .b = 2,
+      .s_q = 1,
+      .sink = DECODE_SINK,
+      .strides = DECODE_APART,
+      .sm_limit = 6,
+      .caches = {BF16(640, 64, REQUEST)}}},
+    {SMALL,
+     {.name = "few tokens, 9 heads",
+      .h_q = 9,
+      .b = 3,
+      .s_q = 1,
+      .lse_flags = SMLA_LSE_WITH_SINK | SMLA_LSE_BASE_2,
+      .sink = DECODE_SINK,
+      .caches = {BF16(640, 300, TOKEN)}}},
+    {SMALL,
+     {.name = "few tokens, some dead",
+      .b = 4,
+      .s_q = 1,
+      .dead_tokens = 0.5,
+      .sink = DECODE_SINK,
+      .caches = {BF16(640, 200, TOKEN)}}},
+    {SMALL,
+     {.name = "few tokens, no keys", .h_q = 24, .b = 3, .s_q = 1, .sink = DECODE_SINK, .caches = {BF16(640, 0, NONE)}}},
+    {SMALL,
+     {.name = "few tokens, v4 + v4",
+      .b = 1,
+      .s_q = 2,
+      .invalid = 0.1,
+      .has_extra = true,
+      .sink = DECODE_SINK,
+      .caches = {PAGED("v4", 64, 64, 400, 128, TOKEN), PAGED("v4", 2, 16, 700, 250, TOKEN)}}},
+    {SMALL,
+     {.name = "few tokens, v4 + v4, 16 heads",
+      .h_q = 16,
+      .b = 2,
+      .s_q = 1,
+      .dead_tokens = 0.3,
+      .has_extra = true,
+      .strides = DECODE_APART,
+      .caches = {PAGED("v4", 64, 64, 400, 128, REQUEST), PAGED("v4", 2, 16, 700, 200, REQUEST)}}},
+    {SMALL,
+     {.name = "few tokens, v32, 128 heads",
+      .h_q = 128,
+      .d_qk = 576,
+      .b = 1,
+      .s_q = 1,
+      .invalid = 0.1,
+      .spoiled = 0x7f,
+      .caches = {PAGED("v32", 64, 0, 700, 300, NONE)}}},
     {LARGE,
      {.name = "M2 v4 + v4, one request of 16 tokens",
       .b = 1,
@@ -278,6 +353,16 @@ static const struct row {
       .sink = DECODE_SINK,
       .caches = {PAGED("v4", 64, 64, 4000, 128, TOKEN), PAGED("v4", 64, 64, 4000, 512, TOKEN)}}},
 };
+
+/* Says whether it is a call of the kernel's companion. */
+static void add_who(const struct decode_bench *bench, const struct decode_spec *spec, char why[PROBLEM_WHY])
+{
+    const int64_t topk[2] = {spec->caches[0].topk, spec->has_extra ? spec->caches[1].topk : 0};
+    const smla_kernel *kernel = bench->kernel;
+    const int32_t sms = spec->sm_limit > 0 && spec->sm_limit < kernel->sm_count ? spec->sm_limit : kernel->sm_count;
+    if (gen_companion_takes(&kernel->takes_companion, spec->b * spec->s_q, topk, sms))
+        strncat(why, ", companion", PROBLEM_WHY - strlen(why) - 1);
+}
 
 /* Right, the same bits again. */
 static bool try_spec(struct decode_bench *bench, const struct decode_spec *spec, int repeats, char why[PROBLEM_WHY])
@@ -300,6 +385,7 @@ static bool try_spec(struct decode_bench *bench, const struct decode_spec *spec,
     }
     free(first);
     decode_free(bench, &problem);
+    add_who(bench, spec, why);
     return fine;
 }
 

@@ -4,6 +4,7 @@
 
 #include "decode_params.h"
 #include "harness.h"
+#include "kernel.h"
 
 /* Device pointers that nobody follows. */
 #define DEVICE(type, address) ((type *)(uintptr_t)(address))
@@ -48,8 +49,17 @@ static smla_kernel_desc decode_desc(void)
 
 static void world_serve_decode(struct world *world)
 {
-    world->nvrtc->entry = "smla_sm90_decode smla_decode_combine";
+    world->nvrtc->entry = "smla_sm90_decode smla_sm90_decode_turned smla_decode_combine";
     world->driver->param_bytes = sizeof(struct smla_decode_params);
+}
+
+/* The kernel itself, whatever the sizes; companion_test.c has what its companion takes. */
+static smla_kernel *must_prepare_alone(smla_context *context, const smla_kernel_desc *desc)
+{
+    smla_kernel *kernel = must_prepare(context, desc);
+
+    kernel->takes_companion.tile_heads = 0;
+    return kernel;
 }
 
 static int setup(void **state)
@@ -72,13 +82,13 @@ static int setup(void **state)
     world_serve_combine(&call->world);
     call->combine = must_prepare(call->world.context, &combine);
     world_serve_decode(&call->world);
-    call->kernel = must_prepare(call->world.context, &decode);
+    call->kernel = must_prepare_alone(call->world.context, &decode);
     decode.batch_invariant = 1;
     call->invariant = must_prepare(call->world.context, &decode);
     decode.batch_invariant = 0;
     decode.kv_format = "v4";
     decode.extra_kv_format = "v41_fp4";
-    call->two_caches = must_prepare(call->world.context, &decode);
+    call->two_caches = must_prepare_alone(call->world.context, &decode);
     call->args = good_args();
     call->world.driver->clear_log();
     return 0;

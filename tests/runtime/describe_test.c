@@ -58,6 +58,27 @@ static void test_every_operator_format_and_flag(void **state)
     assert_true(specs > 100);
 }
 
+/* A companion's text names its tile, and is that of its kernel's description beside it. */
+static void test_a_companion(void **state)
+{
+    struct rt_described described;
+    struct gen_refusal refusal;
+    struct gen_spec spec;
+    char text[RT_DESCRIPTION_BYTES];
+
+    (void)state;
+    assert_true(
+        rt_describe_read("decode h_q=64 d_qk=512 d_v=512 kv=v4 extra_kv=v41_fp4 tile_heads=16 target=90a", &described));
+    assert_int_equal(described.tile_heads, 16);
+    assert_int_equal(gen_spec_make(&described.desc, NULL, &spec, &refusal), SMLA_OK);
+    assert_int_equal(spec.tile_heads, 0);
+    spec.tile_heads = 16;
+    rt_describe(&spec, text);
+    assert_string_equal(text, "decode h_q=64 d_qk=512 d_v=512 kv=v4 extra_kv=v41_fp4 tile_heads=16 target=90a");
+    assert_true(rt_describe_read("decode h_q=64 d_qk=512 d_v=512 kv=v4 target=90a", &described));
+    assert_int_equal(described.tile_heads, 0);
+}
+
 static void test_what_is_none(void **state)
 {
     static const char *const texts[] = {"",
@@ -93,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_operator_format_and_flag),
+        cmocka_unit_test(test_a_companion),
         cmocka_unit_test(test_what_is_none),
         cmocka_unit_test(test_a_layout_of_ones_own),
     };

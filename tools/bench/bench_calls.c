@@ -7,6 +7,7 @@
 #include "bench_report.h"
 #include "bench_rival.h"
 #include "cli.h"
+#include "decode_share.h"
 #include "kv_codec.h"
 
 enum { DEFAULT_RUNS = 30, MAX_COPIES = 512 };
@@ -153,6 +154,16 @@ static int measure_shape(struct calls *bench, struct running *running, struct be
 
 /* ---- A row ---- */
 
+/* Of decode the one that these sizes take. */
+static void name_variant(const smla_kernel *kernel, struct bench_row *row)
+{
+    const struct bench_shape *shape = &row->shape;
+    if (shape->op == SMLA_OP_DECODE)
+        snprintf(row->variant, sizeof row->variant, "%s",
+                 rt_decode_variant(kernel, shape->b, shape->s_q, (int64_t[2]){shape->topk, shape->extra_topk},
+                                   (int32_t)shape->sm_limit));
+}
+
 static int prepare(struct calls *bench, struct running *running, struct bench_row *row)
 {
     smla_support support = {.struct_size = sizeof support};
@@ -174,7 +185,10 @@ static int prepare(struct calls *bench, struct running *running, struct bench_ro
     snprintf(row->variant, sizeof row->variant, "%s", support.variant);
     snprintf(bench->report.target, sizeof bench->report.target, "%s", support.target);
     running->desc.target = bench->report.target;
-    return smla_prepare(bench->context, &running->desc, &running->kernel) == SMLA_OK ? CLI_FINE : not_run_smla(row);
+    if (smla_prepare(bench->context, &running->desc, &running->kernel) != SMLA_OK)
+        return not_run_smla(row);
+    name_variant(running->kernel, row);
+    return CLI_FINE;
 }
 
 static int make_inputs(struct calls *bench, struct running *running, const smla_kv_layout layouts[2],

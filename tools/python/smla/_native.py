@@ -137,6 +137,8 @@ class Support(_Sized):
         ("kernel_id", ctypes.c_char * 72),
         ("reason", ctypes.c_char * 512),
         ("blocks_per_sm", ctypes.c_uint32),
+        ("companion", ctypes.c_char * 64),
+        ("companion_id", ctypes.c_char * 72),
     ]
 
 

@@ -1,0 +1,91 @@
+#include "companion.h"
+
+#include <signal.h>
+
+#include "error.h"
+#include "obtain.h"
+
+enum { STACK_BYTES = 8 << 20 }; /* what a compiler is used to, whatever the process' limit */
+
+bool rt_has_companion(const struct gen_bundle *bundle)
+{
+    return bundle->plan.companion.tile_heads > 0;
+}
+
+smla_status rt_companion_bundle(const struct gen_bundle *of, struct gen_bundle *bundle)
+{
+    struct gen_refusal refusal;
+    const smla_status status = gen_bundle_make_companion(of, bundle, &refusal);
+
+    return status == SMLA_OK ? SMLA_OK : rt_fail(status, "%s", refusal.text);
+}
+
+/* ---- Both at once ------------------------------------------------------------------------------------------- */
+
+/* What the second thread does, and what came of it. */
+struct job {
+    smla_context *context;
+    const struct gen_bundle *bundle;
+    enum rt_kind kind;
+    int32_t max_nvrtc_major;
+    const struct rt_entry **image;
+    smla_status status;
+    struct rt_error error;
+};
+
+static void *run_job(void *user)
+{
+    struct job *job = user;
+
+    job->status = rt_obtain(job->context, job->bundle, job->kind, job->max_nvrtc_major, job->image);
+    if (job->status != SMLA_OK)
+        rt_error_save(&job->error);
+    return NULL;
+}
+
+/* The process' signals are for its own threads; but a fault is for who is at fault. */
+static void block_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    sigset_t blocked;
+
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, before);
+}
+
+static bool start(struct job *job, pthread_t *thread)
+{
+    pthread_attr_t attributes;
+    sigset_t before;
+
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    bool started = pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0;
+    if (started) {
+        block_signals(&before);
+        started = pthread_create(thread, &attributes, run_job, job) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+smla_status rt_obtain_with_companion(smla_context *context, const struct gen_bundle bundles[2], int count,
+                                     enum rt_kind kind, int32_t max_nvrtc_major, const struct rt_entry *images[2])
+{
+    struct job job = {context, &bundles[1], kind, max_nvrtc_major, &images[1], SMLA_OK, {0}};
+    const bool may_compile = context->settings.jit_policy == SMLA_JIT_ON;
+    pthread_t thread;
+
+    const bool started = count > 1 && may_compile && start(&job, &thread);
+    const smla_status status = rt_obtain(context, &bundles[0], kind, max_nvrtc_major, &images[0]);
+    if (started)
+        pthread_join(thread, NULL);
+    if (status != SMLA_OK || count == 1)
+        return status;
+    if (!started)
+        return rt_obtain(context, &bundles[1], kind, max_nvrtc_major, &images[1]);
+    return job.status == SMLA_OK ? SMLA_OK : rt_error_restore(&job.error);
+}
