@@ -43,8 +43,9 @@ struct stub_driver {
         bool not_accessible; /* by kernels */
         bool is_virtual;     /* of the virtual memory API */
     } ranges[STUB_MAX_RANGES];
-    uint64_t check_result; /* what a copy of 8 bytes brings */
-    int32_t check_value;   /* and of 4 */
+    uint64_t check_result;             /* what a copy of 8 bytes brings */
+    int32_t check_value;               /* and of 4 */
+    void (*loading)(const void *code); /* called with what is to be loaded; may be NULL */
 
     /* Counted by the stub. */
     int live_libraries;
