@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "cli.h"
+#include "gen_smlab.h"
 #include "host_file.h"
 #include "pool.h"
 #include "shapes.h"
+#include "smlab_write.h"
 #include "support_list.h"
 
 static const char help[] =
@@ -18,7 +20,9 @@ static const char help[] =
     "Generates sparse MLA kernels. Opens no driver; ptx and cubin need NVRTC.\n"
     "\n"
     "With one target and one description PATH is a file, '-' for stdout. Otherwise it is a\n"
-    "folder, which receives files named <target>-<kernel id>.<kind>.\n"
+    "folder, which receives files named <target>-<kernel id>.<kind>. A PATH that ends in .smlab is a\n"
+    "bundle of ptx or cubin for SMLA_BUNDLE, written when all is compiled; the same kernels by the\n"
+    "same NVRTC give the same bytes.\n"
     "\n" SHAPES_HELP "  --emit KIND             plan, cuda, ptx or cubin\n"
     "  -o, --output PATH       where the result goes\n"
     "  -j N                    compile on N threads (one a core)\n"
@@ -65,6 +69,7 @@ struct build {
     struct made *made;
     size_t count;
     bool folder;
+    bool smlab;
     smla_context *context;
     smla_context *second; /* for --check: shares nothing with the first */
 };
@@ -142,7 +147,8 @@ static int make_one(void *user, size_t index, char label[160])
     if (code == CLI_FINE) {
         made->path = path_of(build, &made->support);
         made->size = bytes.size;
-        code = store(made->path, &bytes);
+        if (!build->smlab)
+            code = store(made->path, &bytes);
         made->done = code == CLI_FINE;
     }
     free(bytes.data);
@@ -257,12 +263,6 @@ static int take_option(struct options *options, int option)
     }
 }
 
-static bool ends_in(const char *text, const char *ending)
-{
-    const size_t length = strlen(text);
-    return length >= strlen(ending) && strcmp(text + length - strlen(ending), ending) == 0;
-}
-
 /* What of the command line can be judged without the list of kernels. */
 static int check_options(const struct options *options)
 {
@@ -270,8 +270,8 @@ static int check_options(const struct options *options)
         return cli_usage("--emit plan|cuda|ptx|cubin is missing");
     if (options->output == NULL)
         return cli_usage("-o PATH is missing");
-    if (ends_in(options->output, ".smlab"))
-        return cli_fail(CLI_UNAVAILABLE, "%s: bundles are not there yet: name a folder", options->output);
+    if (smlab_is_path(options->output) && options->emit != SMLA_EMIT_PTX && options->emit != SMLA_EMIT_CUBIN)
+        return cli_usage("%s: a bundle takes --emit ptx or cubin, not %s", options->output, options->kind);
     if (options->json && strcmp(options->output, "-") == 0)
         return cli_usage("--json and -o - would both write to stdout");
     return CLI_FINE;
@@ -280,7 +280,8 @@ static int check_options(const struct options *options)
 static int prepare_output(struct build *build)
 {
     char why[FILE_WHY];
-    build->folder = build->count > 1;
+    build->smlab = smlab_is_path(build->options->output);
+    build->folder = build->count > 1 && !build->smlab;
     if (!build->folder)
         return CLI_FINE;
     if (strcmp(build->options->output, "-") == 0)
@@ -291,6 +292,7 @@ static int prepare_output(struct build *build)
 static int open_context(const struct options *options, const char *cache, smla_context **out)
 {
     const smla_context_desc desc = {.struct_size = sizeof desc,
+                                    .flags = SMLA_CONTEXT_OWN_CACHE,
                                     .cache_policy = cache == NULL ? SMLA_CACHE_OFF : SMLA_CACHE_RW,
                                     .jit_policy = SMLA_JIT_ON,
                                     .nvrtc_path = options->nvrtc,
@@ -309,6 +311,8 @@ static int run_build(struct build *build)
         return code;
     cli_progress(0, build->count, "started");
     code = pool_run(build->count, build->options->threads, make_one, build);
+    if (code == CLI_FINE && build->smlab)
+        code = gen_smlab(build->options->output, build->context, build->second);
     return build->options->json ? cli_worse(code, print_summary(build)) : code;
 }
 
