@@ -46,26 +46,34 @@ static void use(const uint8_t *bytes, size_t size)
     rt_smlab_close(smlab);
 }
 
-/* The entries' digests too, as far as they lie within. */
+/* Makes an entry's digests right where they lie within it. */
+static void seal_entry(const struct sample_smlab *smlab, size_t index)
+{
+    const uint64_t at = rt_get_le64(sample_smlab_row(smlab, index) + ROW_AT);
+
+    if (at > smlab->size || smlab->size - at < 176)
+        return;
+    const uint8_t *entry = smlab->bytes + at;
+    const uint64_t left = smlab->size - at, header = rt_get_le32(entry + 12);
+    const uint64_t code = rt_get_le64(entry + 24), code_size = rt_get_le64(entry + 32);
+
+    if (header >= 176 && header <= left && code <= left && code_size <= left - code)
+        sample_smlab_seal_entry(smlab, index);
+}
+
+/* Where header, index and entries lie one behind the other, the entries' digests, then the others. */
 static void seal(uint8_t *bytes, size_t size)
 {
-    struct sample_smlab smlab = {bytes, size};
+    const struct sample_smlab smlab = {bytes, size};
     const uint64_t index = rt_get_le64(bytes + SMLAB_INDEX_OFFSET), row_size = rt_get_le32(bytes + SMLAB_ROW_SIZE);
+    const uint64_t count = rt_get_le64(bytes + SMLAB_COUNT);
 
     memcpy(bytes, "\x93SMLB\r\n\x1a\x01\0", 10);
-    for (uint64_t i = 0; i < rt_get_le64(bytes + SMLAB_COUNT) && i < 8; i++) {
-        if (row_size < SMLAB_ROW || row_size > size || index > size || size - index < (i + 1) * row_size)
-            break;
-        const uint64_t at = rt_get_le64(sample_smlab_row(&smlab, (size_t)i) + ROW_AT);
-
-        if (at > size || size - at < 176)
-            continue;
-        const uint64_t left = size - at, header = rt_get_le32(bytes + at + 12), code = rt_get_le64(bytes + at + 24),
-                       code_size = rt_get_le64(bytes + at + 32);
-
-        if (header >= 176 && header <= left && code <= left && code_size <= left - code)
-            sample_smlab_seal_entry(&smlab, (size_t)i);
-    }
+    if (index < SMLAB_HEADER || index > size || row_size < SMLAB_ROW || count > (size - index) / row_size)
+        return;
+    for (uint64_t i = 0; i < count; i++)
+        if (rt_get_le64(sample_smlab_row(&smlab, (size_t)i) + ROW_AT) >= index + count * row_size)
+            seal_entry(&smlab, (size_t)i);
     sample_smlab_seal(bytes, size);
 }
 
