@@ -18,16 +18,17 @@ struct request {
     int32_t max_nvrtc_major;
 };
 
-static smla_status refuse_compile(const struct request *request)
+static smla_status refuse_compile(const struct request *request, enum rt_kind kind)
 {
     const struct rt_settings *settings = &request->context->settings;
     char what[RT_DESCRIPTION_BYTES], command[RT_COMMAND_BYTES];
 
     rt_count(&request->context->counters.refused_compiles, 1);
     rt_describe(&request->bundle->spec, what);
-    rt_describe_command(&request->bundle->spec, rt_cache_dir(request->context->cache), command);
+    rt_describe_command(&request->bundle->spec, kind == RT_KIND_PTX ? "ptx" : "cubin",
+                        rt_cache_dir(request->context->cache), command);
     const smla_status status =
-        rt_fail(SMLA_ERROR_NOT_CACHED, "%s is not in the cache and compiling is %s; this builds it: %s", what,
+        rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache, and compiling is %s; this builds it: %s", what,
                 settings->jit_policy == SMLA_JIT_SEALED ? "sealed" : "off", command);
     if (rt_cache_dir(request->context->cache))
         rt_fail_path(rt_cache_dir(request->context->cache));
@@ -193,7 +194,7 @@ static smla_status make_image(void *user, const struct rt_key *key, struct rt_en
         (may_compile && found_meanwhile(request, key, &lock, out)))
         return SMLA_OK;
     rt_count(&context->counters.misses, 1);
-    return may_compile ? compile_and_publish(request, key, &lock, out, lasting) : refuse_compile(request);
+    return may_compile ? compile_and_publish(request, key, &lock, out, lasting) : refuse_compile(request, key->kind);
 }
 
 smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, enum rt_kind kind,

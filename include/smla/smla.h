@@ -135,8 +135,8 @@ typedef struct smla_context_desc {
  * desc: NULL means all defaults. Environment variables are read here, once, and only where desc leaves a default.
  * out: receives the context; the caller destroys it after every kernel made from it.
  * Returns SMLA_OK; INVALID_ARGUMENT (NULL out, unknown policy or flag); IO (cache_dir was given and cannot be used:
- * a default folder that cannot be used is logged and done without); UNAVAILABLE (SMLA_CONTEXT_PRIMARY without a
- * usable driver or device); DRIVER; OUT_OF_MEMORY. Since 0.1. */
+ * a default folder, or a bundle, that cannot be used is logged and done without); UNAVAILABLE (SMLA_CONTEXT_PRIMARY
+ * without a usable driver or device); DRIVER; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_context_create(const smla_context_desc *desc, smla_context **out);
 
 /* Destroys a context and everything it cached in memory. Kernels made from it must have been destroyed before.

@@ -131,7 +131,7 @@ static void comes_from(struct place *place, const char *tier)
     smla_context_destroy(context);
 }
 
-static void order(void **state)
+static void test_O3_order(void **state)
 {
     struct place *place = *state;
 
@@ -228,7 +228,7 @@ static void list_of_bundles(void **state)
 
 /* By NVRTC 12.8, 12.9 and 13.0: the newest that the driver loads, though another compiler is here or none
  * (facts/jit.md §2 #19). */
-static void builders(void **state)
+static void test_O3_other_builders(void **state)
 {
     static const int versions[][2] = {{12, 8}, {13, 0}, {12, 9}};
     struct place *place = *state;
@@ -295,11 +295,11 @@ static void system_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_O3_order, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(variable, setup, teardown),
         cmocka_unit_test_setup_teardown(list_of_bundles, setup, teardown),
-        cmocka_unit_test_setup_teardown(builders, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_O3_other_builders, setup, teardown),
         cmocka_unit_test_setup_teardown(system_folder, setup, teardown),
     };
     return cmocka_run_group_tests_name("runtime.tiers", tests, NULL, NULL);
