@@ -51,7 +51,7 @@ struct stub_driver {
     int live_libraries;
     int loads;
     int retained_primaries;
-    uint8_t params[STUB_MAX_PARAMS_BYTES]; /* of the last launch: param_bytes of them */
+    _Alignas(8) uint8_t params[STUB_MAX_PARAMS_BYTES]; /* of the last launch: param_bytes of them */
 
     void (*reset)(void);
     void (*set_current)(void *context); /* this thread's stack becomes that one context, or empty for NULL */
