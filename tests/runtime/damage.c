@@ -1,6 +1,7 @@
 #include "damage.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 uint64_t draw(void)
 {
@@ -158,6 +159,8 @@ int damage_setup(void **state)
     for (size_t i = 0; i < KERNELS; i++)
         if (memcmp(row_of(the.bundle, i), the.entry + 40, DIGEST) == 0)
             the.wanted = i;
+    if (access("/dev/shm", W_OK | X_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 0); /* thousands of files, each written to be read once */
     the.folder = make_folder();
     the.bundle_path = path_in(the.folder, "a.smlab");
     the.cache = path_in(the.folder, "cache");
