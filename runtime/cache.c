@@ -70,6 +70,23 @@ static smla_status use_dir(struct rt_cache *cache, const char *dir, bool require
     return cache->dir != NULL ? SMLA_OK : rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a path");
 }
 
+/* A cache without a folder; NULL without memory. */
+static struct rt_cache *make_cache(bool writable, const struct rt_log *log)
+{
+    struct rt_cache *cache = calloc(1, sizeof *cache);
+
+    if (cache == NULL) {
+        rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a cache");
+        return NULL;
+    }
+    cache->folder = -1;
+    cache->writable = writable;
+    cache->cap_bytes = RT_CACHE_CAP_BYTES;
+    if (log != NULL)
+        cache->log = *log;
+    return cache;
+}
+
 smla_status rt_cache_open(const char *dir, bool writable, bool required, const struct rt_log *log,
                           struct rt_cache **out)
 {
@@ -78,14 +95,9 @@ smla_status rt_cache_open(const char *dir, bool writable, bool required, const s
 
     if (dir == NULL && required)
         return rt_fail(SMLA_ERROR_IO, "no cache folder was named, and one is required");
-    cache = calloc(1, sizeof *cache);
+    cache = make_cache(writable, log);
     if (cache == NULL)
-        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a cache");
-    cache->folder = -1;
-    cache->writable = writable;
-    cache->cap_bytes = RT_CACHE_CAP_BYTES;
-    if (log != NULL)
-        cache->log = *log;
+        return SMLA_ERROR_OUT_OF_MEMORY;
     if (dir != NULL)
         status = use_dir(cache, dir, required);
     if (status != SMLA_OK) {
@@ -93,6 +105,27 @@ smla_status rt_cache_open(const char *dir, bool writable, bool required, const s
         return status;
     }
     *out = cache;
+    return SMLA_OK;
+}
+
+smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, struct rt_cache **out)
+{
+    struct rt_cache *cache = make_cache(false, log);
+    char why[RT_WHY_BYTES];
+    int error;
+
+    if (cache == NULL)
+        return SMLA_ERROR_OUT_OF_MEMORY;
+    *out = cache;
+    error = dir != NULL ? open_dir(cache, dir, why) : ENOENT;
+    if (error == 0) {
+        cache->dir = strdup(dir);
+        return cache->dir != NULL ? SMLA_OK : rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a path");
+    }
+    if (error != ENOENT && error != ENOTDIR) {
+        rt_cache_count(&cache->counters.errors);
+        rt_log_line(&cache->log, SMLA_LOG_WARNING, "the system folder %s is not used: %s", dir, why);
+    }
     return SMLA_OK;
 }
 

@@ -24,15 +24,20 @@ smla_status rt_cache_open(const char *dir, bool writable, bool required, const s
                           struct rt_cache **out);
 void rt_cache_close(struct rt_cache *cache);
 
-/* Looks for an entry. builder: when not NULL, one by that builder is preferred; otherwise, and next, the newest
- * compiler's. Only compilers whose major is at most max_nvrtc_major (0: any) count, the builder too: the driver loads
- * no other's code. True: *out is verified and owned by the caller. */
-bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+/* Opens the system folder, to read. dir: NULL, or a folder that may not be there; one that cannot be used is logged
+ * once. Returns SMLA_OK; OUT_OF_MEMORY. */
+smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, struct rt_cache **out);
+
+/* Looks for an entry for a target (arch "sm_90a"; NULL: of whatever target). builder: when not NULL, one by that
+ * builder is preferred; otherwise, and next, the newest compiler's. Only compilers whose major is at most
+ * max_nvrtc_major (0: any) count, the builder too: the driver loads no other's code. True: *out is verified and owned
+ * by the caller. */
+bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const char *arch, const struct rt_builder *builder,
                    int32_t max_nvrtc_major, struct rt_entry *out);
 
 /* The same after a miss, while another process may publish: tells, counts and removes nothing. */
-bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
-                         int32_t max_nvrtc_major, struct rt_entry *out);
+bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const char *arch,
+                         const struct rt_builder *builder, int32_t max_nvrtc_major, struct rt_entry *out);
 
 /* Publishes an entry: temporary file beside the target (O_EXCL, 0600), write, fsync, rename. False when it was not
  * written (read-only, full disk, …): logged and counted, never fatal. Now and then entries that were not used for long
@@ -59,5 +64,8 @@ char *rt_cache_default_dir(void);
 
 /* The same; *origin: the variable that decided, "passwd", or NULL where there is no folder. */
 char *rt_cache_default_dir_from(const char **origin);
+
+/* The system folder of this build (the CMake variable SMLA_SYSTEM_DIR); "": none. Static storage. */
+const char *rt_cache_system_dir(void);
 
 #endif

@@ -22,6 +22,11 @@ static char *join(const char *folder, const char *rest)
     return asprintf(&path, "%s%s", folder, rest) < 0 ? NULL : path;
 }
 
+const char *rt_cache_system_dir(void)
+{
+    return SMLA_SYSTEM_DIR;
+}
+
 /* "/" is what containers give a user without a home: no folder to fill. */
 static bool is_home(const char *path)
 {

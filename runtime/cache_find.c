@@ -51,6 +51,7 @@ enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *n
 struct search {
     struct rt_cache *cache;
     const struct rt_key *key;
+    const char *arch; /* NULL: any */
     int32_t max_nvrtc_major;
     bool again; /* what cannot be used was told, counted and removed the first time */
 };
@@ -71,12 +72,29 @@ static void report_unused_folder(struct rt_cache *cache, const char *shard, cons
                 cache->dir, shard, why);
 }
 
+/* As rt_cache_read_entry. The kernel id covers the target, so that an entry for another is none that smla wrote. */
+static enum rt_read_result read_wanted(const struct search *search, int shard, const struct rt_cache_name *name,
+                                       struct rt_entry *out, struct stat *status, char *why)
+{
+    struct rt_entry entry;
+    const enum rt_read_result result = rt_cache_read_entry(shard, name, &entry, status, why);
+
+    if (result == RT_READ_OK && search->arch != NULL && strcmp(entry.info.arch, search->arch) != 0) {
+        rt_refuse(why, "built for %s instead of %s", entry.info.arch, search->arch);
+        rt_entry_free(&entry);
+        return RT_READ_DAMAGED;
+    }
+    if (result == RT_READ_OK)
+        *out = entry;
+    return result;
+}
+
 /* True when the file holds a verified entry of a compiler that counts; a damaged file is removed. */
 static bool use_entry(const struct search *search, int shard, const struct rt_cache_name *name, struct rt_entry *out)
 {
     char why[RT_WHY_BYTES];
     struct stat status;
-    const enum rt_read_result result = rt_cache_read_entry(shard, name, out, &status, why);
+    const enum rt_read_result result = read_wanted(search, shard, name, out, &status, why);
 
     if (result == RT_READ_ABSENT)
         return false;
@@ -94,16 +112,6 @@ static bool use_entry(const struct search *search, int shard, const struct rt_ca
     return false;
 }
 
-/* By version; the digest decides between builds of one version, so that the choice does not depend on the folder. */
-static bool is_newer(const struct rt_builder *a, const struct rt_builder *b)
-{
-    if (a->nvrtc_major != b->nvrtc_major)
-        return a->nvrtc_major > b->nvrtc_major;
-    if (a->nvrtc_minor != b->nvrtc_minor)
-        return a->nvrtc_minor > b->nvrtc_minor;
-    return memcmp(a->build_id.bytes, b->build_id.bytes, sizeof a->build_id.bytes) > 0;
-}
-
 static bool is_entry_of(const char *shard, const char *file, const struct rt_key *wanted)
 {
     struct rt_key key;
@@ -116,7 +124,7 @@ static bool is_entry_of(const char *shard, const char *file, const struct rt_key
 /* Keeps the entry in *best when it is the first or by a newer compiler; frees the other. */
 static void keep_newer(struct rt_entry *best, struct rt_entry *entry)
 {
-    if (best->file != NULL && !is_newer(&entry->info.builder, &best->info.builder)) {
+    if (best->file != NULL && !rt_builder_is_newer(&entry->info.builder, &best->info.builder)) {
         rt_entry_free(entry);
         return;
     }
@@ -192,18 +200,18 @@ static bool find(const struct search *search, const struct rt_builder *builder, 
     return true;
 }
 
-bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
+bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const char *arch, const struct rt_builder *builder,
                    int32_t max_nvrtc_major, struct rt_entry *out)
 {
-    const struct search search = {cache, key, max_nvrtc_major, false};
+    const struct search search = {cache, key, arch, max_nvrtc_major, false};
 
     return find(&search, builder, out);
 }
 
-bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const struct rt_builder *builder,
-                         int32_t max_nvrtc_major, struct rt_entry *out)
+bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const char *arch,
+                         const struct rt_builder *builder, int32_t max_nvrtc_major, struct rt_entry *out)
 {
-    const struct search search = {cache, key, max_nvrtc_major, true};
+    const struct search search = {cache, key, arch, max_nvrtc_major, true};
 
     return find(&search, builder, out);
 }

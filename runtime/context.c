@@ -79,6 +79,10 @@ static smla_status open_cache(smla_context *context)
     const struct rt_settings *settings = &context->settings;
     const bool required = settings->cache_dir_given && settings->cache_policy != SMLA_CACHE_OFF;
 
+    const smla_status status = rt_tiers_open(&context->tiers, settings);
+
+    if (status != SMLA_OK)
+        return status;
     return rt_cache_open(settings->cache_dir, settings->cache_policy == SMLA_CACHE_RW, required, &settings->log,
                          &context->cache);
 }
@@ -167,6 +171,7 @@ void smla_context_destroy(smla_context *context)
     rt_store_free(&context->store);
     rt_nvrtc_set_free(&context->nvrtcs);
     rt_cache_close(context->cache);
+    rt_tiers_close(&context->tiers);
     pthread_mutex_destroy(&context->lock);
     rt_settings_free(&context->settings);
     free(context);

@@ -11,6 +11,7 @@
 #include "nvrtc_table.h"
 #include "settings.h"
 #include "store.h"
+#include "tiers.h"
 
 /* Written and read with rt_count and rt_counted; cache and modules have their own. */
 struct rt_counters {
@@ -24,11 +25,14 @@ struct rt_counters {
     uint64_t refused_compiles;
     uint64_t node_waits;
     uint64_t node_wait_ns;
+    uint64_t bundle_hits;
+    uint64_t system_hits;
 };
 
 struct smla_context {
     struct rt_settings settings;
-    struct rt_cache *cache;
+    struct rt_tiers tiers;  /* read-only, asked before … */
+    struct rt_cache *cache; /* … the user's cache folder */
     struct rt_store store;
     struct rt_modules modules;
     struct rt_counters counters;

@@ -143,7 +143,7 @@ static void describe_format(const struct gen_kv_format *format, const char *pref
 }
 
 /* Layouts have no options: the description goes through a file. */
-static void describe_file_command(const struct gen_spec *spec, const char *cache, char text[RT_COMMAND_BYTES])
+static void describe_file_command(const struct gen_spec *spec, const char *output, char text[RT_COMMAND_BYTES])
 {
     const char *const flags = spec->checked && spec->not_persistent ? ",\"flags\":[\"checked\",\"not_persistent\"]"
                               : spec->checked                       ? ",\"flags\":[\"checked\"]"
@@ -156,20 +156,23 @@ static void describe_file_command(const struct gen_spec *spec, const char *cache
         describe_format(&spec->extra_kv, "extra_", extra);
     snprintf(
         text, RT_COMMAND_BYTES,
-        "echo '[{\"op\":\"%s\",\"h_q\":%d,\"d_qk\":%d,\"d_v\":%d%s%s%s%s}]' >kernel.json && %ssmla-gen --sm %s --from "
-        "kernel.json --emit cubin -o kernel.cubin",
+        "echo '[{\"op\":\"%s\",\"h_q\":%d,\"d_qk\":%d,\"d_v\":%d%s%s%s%s}]' >kernel.json && smla-gen --sm %s --from "
+        "kernel.json%s",
         gen_op_name(spec->op), spec->h_q, spec->d_qk, spec->d_v, format, extra,
-        spec->batch_invariant ? ",\"batch_invariant\":true" : "", flags, cache, spec->target->name);
+        spec->batch_invariant ? ",\"batch_invariant\":true" : "", flags, spec->target->name, output);
 }
 
-void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, char text[RT_COMMAND_BYTES])
+void rt_describe_command(const struct gen_spec *spec, const char *kind, const char *cache_dir,
+                         char text[RT_COMMAND_BYTES])
 {
-    char width[24] = "", formats[96] = "", cache[432] = "";
+    char width[24] = "", formats[96] = "", output[480];
 
     if (cache_dir)
-        snprintf(cache, sizeof cache, "SMLA_CACHE_DIR='%.400s' ", cache_dir);
+        snprintf(output, sizeof output, " --emit %s -o kernel.%s --cache '%.400s'", kind, kind, cache_dir);
+    else
+        snprintf(output, sizeof output, " --emit %s -o kernel.smlab && export SMLA_BUNDLE=\"$PWD/kernel.smlab\"", kind);
     if (spec->kv.name && (!is_preset(&spec->kv) || (spec->has_extra_kv && !is_preset(&spec->extra_kv)))) {
-        describe_file_command(spec, cache, text);
+        describe_file_command(spec, output, text);
         return;
     }
     if (spec->kv.name) {
@@ -177,9 +180,8 @@ void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, cha
         snprintf(formats, sizeof formats, " --kv-format %s%s%s", spec->kv.name,
                  spec->has_extra_kv ? " --extra-kv-format " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
     }
-    snprintf(text, RT_COMMAND_BYTES,
-             "%ssmla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s%s --emit cubin -o kernel.cubin", cache,
-             spec->target->name, gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
+    snprintf(text, RT_COMMAND_BYTES, "smla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s%s%s", spec->target->name,
+             gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
              spec->batch_invariant ? " --batch-invariant" : "", spec->checked ? " --checked" : "",
-             spec->not_persistent ? " --not-persistent" : "");
+             spec->not_persistent ? " --not-persistent" : "", output);
 }

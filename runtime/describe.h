@@ -22,7 +22,9 @@ struct rt_described {
  * the generator refuses that description. */
 bool rt_describe_read(const char *text, struct rt_described *out);
 
-/* The smla-gen line that puts the kernel into the cache folder. cache_dir: NULL when it is the default's business. */
-void rt_describe_command(const struct gen_spec *spec, const char *cache_dir, char text[RT_COMMAND_BYTES]);
+/* The smla-gen line that builds the kernel for a context like this one. kind: "cubin" or "ptx". cache_dir: the folder
+ * that it is put into; NULL: there is none, and the line makes a bundle and names it in SMLA_BUNDLE. */
+void rt_describe_command(const struct gen_spec *spec, const char *kind, const char *cache_dir,
+                         char text[RT_COMMAND_BYTES]);
 
 #endif

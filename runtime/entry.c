@@ -367,6 +367,13 @@ bool rt_entry_read(uint8_t *file, size_t file_size, const struct rt_key *wanted,
     return false;
 }
 
+void rt_entry_digest(const struct rt_entry *entry, struct rt_digest *out)
+{
+    const size_t header_size = rt_get_le32(entry->file + AT_HEADER_SIZE);
+
+    memcpy(out->bytes, entry->file + header_size - RT_DIGEST_BYTES, RT_DIGEST_BYTES);
+}
+
 void rt_entry_free(struct rt_entry *entry)
 {
     free(entry->file);

@@ -45,6 +45,9 @@ smla_status rt_entry_write(const struct rt_entry_info *info, const void *payload
  * wanted: NULL accepts any key. Returns false with a sentence in why[] when anything is wrong. */
 bool rt_entry_read(uint8_t *file, size_t file_size, const struct rt_key *wanted, struct rt_entry *out, char why[256]);
 
+/* The digest of the entry's header, which covers all that is in the entry. */
+void rt_entry_digest(const struct rt_entry *entry, struct rt_digest *out);
+
 void rt_entry_free(struct rt_entry *entry);
 
 #endif

@@ -63,3 +63,12 @@ smla_status rt_key_make(const struct gen_bundle *bundle, enum rt_kind kind, stru
     gen_text_free(&text);
     return SMLA_OK;
 }
+
+bool rt_builder_is_newer(const struct rt_builder *a, const struct rt_builder *b)
+{
+    if (a->nvrtc_major != b->nvrtc_major)
+        return a->nvrtc_major > b->nvrtc_major;
+    if (a->nvrtc_minor != b->nvrtc_minor)
+        return a->nvrtc_minor > b->nvrtc_minor;
+    return memcmp(a->build_id.bytes, b->build_id.bytes, sizeof a->build_id.bytes) > 0;
+}

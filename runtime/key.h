@@ -2,6 +2,8 @@
 #ifndef SMLA_RUNTIME_KEY_H
 #define SMLA_RUNTIME_KEY_H
 
+#include <stdbool.h>
+
 #include "bundle.h"
 #include "digest.h"
 
@@ -22,5 +24,8 @@ struct rt_builder {
     int32_t nvrtc_minor;
     struct rt_digest build_id;
 };
+
+/* By version; the digest decides between builds of one version, so that a choice depends on nothing else. */
+bool rt_builder_is_newer(const struct rt_builder *a, const struct rt_builder *b);
 
 #endif

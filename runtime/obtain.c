@@ -18,16 +18,17 @@ struct request {
     int32_t max_nvrtc_major;
 };
 
-static smla_status refuse_compile(const struct request *request)
+static smla_status refuse_compile(const struct request *request, enum rt_kind kind)
 {
     const struct rt_settings *settings = &request->context->settings;
     char what[RT_DESCRIPTION_BYTES], command[RT_COMMAND_BYTES];
 
     rt_count(&request->context->counters.refused_compiles, 1);
     rt_describe(&request->bundle->spec, what);
-    rt_describe_command(&request->bundle->spec, rt_cache_dir(request->context->cache), command);
+    rt_describe_command(&request->bundle->spec, kind == RT_KIND_PTX ? "ptx" : "cubin",
+                        rt_cache_dir(request->context->cache), command);
     const smla_status status =
-        rt_fail(SMLA_ERROR_NOT_CACHED, "%s is not in the cache and compiling is %s; this builds it: %s", what,
+        rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache, and compiling is %s; this builds it: %s", what,
                 settings->jit_policy == SMLA_JIT_SEALED ? "sealed" : "off", command);
     if (rt_cache_dir(request->context->cache))
         rt_fail_path(rt_cache_dir(request->context->cache));
@@ -65,13 +66,27 @@ static bool find_on_disk(const struct request *request, const struct rt_key *key
 {
     const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
     const struct rt_builder *builder = nvrtc ? &nvrtc->builder : NULL;
+    const char *arch = request->bundle->spec.target->arch;
     struct rt_cache *cache = request->context->cache;
-    const bool found = again ? rt_cache_find_again(cache, key, builder, request->max_nvrtc_major, out)
-                             : rt_cache_find(cache, key, builder, request->max_nvrtc_major, out);
+    const bool found = again ? rt_cache_find_again(cache, key, arch, builder, request->max_nvrtc_major, out)
+                             : rt_cache_find(cache, key, arch, builder, request->max_nvrtc_major, out);
 
     if (found)
         rt_count(&request->context->counters.disk_hits, 1);
     return found;
+}
+
+/* Looks into bundles and the system folder, which nobody writes to meanwhile. */
+static bool find_read_only(const struct request *request, const struct rt_key *key, struct rt_entry *out)
+{
+    struct rt_counters *counters = &request->context->counters;
+    const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
+    const enum rt_tier tier = rt_tiers_find(&request->context->tiers, key, request->bundle->spec.target->arch,
+                                            nvrtc ? &nvrtc->builder : NULL, request->max_nvrtc_major, out);
+
+    if (tier != RT_TIER_NONE)
+        rt_count(tier == RT_TIER_BUNDLE ? &counters->bundle_hits : &counters->system_hits, 1);
+    return tier != RT_TIER_NONE;
 }
 
 /* ---- One compilation a key among the processes of this node ------------------------------------------------- */
@@ -175,10 +190,11 @@ static smla_status make_image(void *user, const struct rt_key *key, struct rt_en
     const bool may_compile = context->settings.jit_policy == SMLA_JIT_ON;
     struct rt_node_lock lock;
 
-    if (find_on_disk(request, key, false, out) || (may_compile && found_meanwhile(request, key, &lock, out)))
+    if (find_read_only(request, key, out) || find_on_disk(request, key, false, out) ||
+        (may_compile && found_meanwhile(request, key, &lock, out)))
         return SMLA_OK;
     rt_count(&context->counters.misses, 1);
-    return may_compile ? compile_and_publish(request, key, &lock, out, lasting) : refuse_compile(request);
+    return may_compile ? compile_and_publish(request, key, &lock, out, lasting) : refuse_compile(request, key->kind);
 }
 
 smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, enum rt_kind kind,

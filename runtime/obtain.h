@@ -1,4 +1,4 @@
-/* From a bundle to compiled code: memory, cache folder, compiler. */
+/* From a bundle to compiled code: memory, bundles, system folder, cache folder, compiler. */
 #ifndef SMLA_RUNTIME_OBTAIN_H
 #define SMLA_RUNTIME_OBTAIN_H
 

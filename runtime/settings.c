@@ -58,8 +58,9 @@ static smla_status read_policies(struct rt_settings *settings, const smla_contex
 
 static smla_status check_desc(const smla_context_desc *desc)
 {
-    if (desc->flags & ~(uint32_t)SMLA_CONTEXT_PRIMARY)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "context flags 0x%x: there is SMLA_CONTEXT_PRIMARY (1) only",
+    if (desc->flags & ~(uint32_t)(SMLA_CONTEXT_PRIMARY | SMLA_CONTEXT_OWN_CACHE))
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                       "context flags 0x%x: there are SMLA_CONTEXT_PRIMARY (1) and SMLA_CONTEXT_OWN_CACHE (2) only",
                        (unsigned)desc->flags);
     if (desc->cache_policy > SMLA_CACHE_RW)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "cache_policy %u: SMLA_CACHE_* is 0 to 3",
@@ -119,6 +120,18 @@ static smla_status read_cache_dir(struct rt_settings *settings, const smla_conte
     return SMLA_OK;
 }
 
+/* With SMLA_CACHE_OFF kernels come from no folder; a bundle is none, and whoever names one wants it. */
+static smla_status read_read_only(struct rt_settings *settings, const smla_context_desc *desc)
+{
+    const char *bundles = desc->bundles ? desc->bundles : environment("SMLA_BUNDLE");
+    const char *system_dir = settings->cache_policy != SMLA_CACHE_OFF ? rt_cache_system_dir() : "";
+
+    if (desc->flags & SMLA_CONTEXT_OWN_CACHE)
+        return SMLA_OK;
+    const smla_status status = copy_string(&settings->bundles, bundles);
+    return status == SMLA_OK ? copy_string(&settings->system_dir, system_dir[0] ? system_dir : NULL) : status;
+}
+
 /* A relative one is ignored, as the XDG base directory specification says. */
 static smla_status read_runtime_dir(struct rt_settings *settings)
 {
@@ -148,6 +161,8 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
     if (status == SMLA_OK)
         status = read_cache_dir(settings, desc);
     if (status == SMLA_OK)
+        status = read_read_only(settings, desc);
+    if (status == SMLA_OK)
         status = read_runtime_dir(settings);
     if (status != SMLA_OK)
         rt_settings_free(settings);
@@ -159,6 +174,8 @@ void rt_settings_free(struct rt_settings *settings)
     free(settings->driver_path);
     free(settings->nvrtc_path);
     free(settings->cache_dir);
+    free(settings->bundles);
+    free(settings->system_dir);
     free(settings->runtime_dir);
     memset(settings, 0, sizeof *settings);
 }

@@ -15,6 +15,8 @@ struct rt_settings {
     char *nvrtc_path;      /* NULL: the search of nvrtc_table.h */
     char *cache_dir;       /* absolute; NULL: none */
     bool cache_dir_given;  /* by the description */
+    char *bundles;         /* paths of bundle files with colons between them; NULL: none */
+    char *system_dir;      /* NULL: none */
     char *runtime_dir;     /* absolute; NULL: none. For locks */
     struct rt_log log;
 };

@@ -180,3 +180,32 @@ smla_status rt_store_get(struct rt_store *store, const struct rt_key *key, int32
     pthread_mutex_unlock(&store->lock);
     return status;
 }
+
+static size_t copy_ready(const struct rt_store *store, struct rt_entry *out)
+{
+    size_t count = 0;
+
+    for (const struct rt_slot *slot = store->first; slot; slot = slot->next) {
+        if (slot->state != SLOT_READY)
+            continue;
+        if (out)
+            out[count] = slot->image;
+        count++;
+    }
+    return count;
+}
+
+smla_status rt_store_list(struct rt_store *store, struct rt_entry **out, size_t *count)
+{
+    pthread_mutex_lock(&store->lock);
+    const size_t found = copy_ready(store, NULL);
+    struct rt_entry *entries = found > 0 ? malloc(found * sizeof *entries) : NULL;
+    if (entries)
+        copy_ready(store, entries);
+    pthread_mutex_unlock(&store->lock);
+    if (found > 0 && entries == NULL)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu images", found);
+    *out = entries;
+    *count = found;
+    return SMLA_OK;
+}

@@ -33,4 +33,8 @@ void rt_store_free(struct rt_store *store);
 smla_status rt_store_get(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
                          rt_store_make_fn make, void *user, const struct rt_entry **out, enum rt_store_origin *origin);
 
+/* Lists the finished images, in no order: *out is a malloc'd array (NULL when there is none) of entries that belong to
+ * the store. Returns SMLA_OK; OUT_OF_MEMORY. */
+smla_status rt_store_list(struct rt_store *store, struct rt_entry **out, size_t *count);
+
 #endif

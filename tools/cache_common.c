@@ -73,6 +73,13 @@ bool cache_has_prefix(const struct rt_cache_file *file, const char *prefix)
     return !file->temporary && rt_cache_name_is_entry(&file->name) && strncmp(id, prefix, strlen(prefix)) == 0;
 }
 
+bool cache_id_has_prefix(const struct rt_key *key, const char *prefix)
+{
+    char id[RT_DIGEST_HEX];
+    rt_digest_hex(&key->kernel_id, id);
+    return strncmp(id, prefix, strlen(prefix)) == 0;
+}
+
 bool cache_is_prefix(const char *text)
 {
     const size_t length = strlen(text);

@@ -58,12 +58,13 @@ static bool device_is_served(struct doctor *doctor, const json_t *device, const 
         doctor_help(doctor, "%s (compute capability %s): smla has no kernels for it", name,
                     text_of(device, "capability"));
     else if (doctor->settings.jit_policy != SMLA_JIT_ON)
-        doctor_help(doctor,
-                    "%s: there is no kernel for target %s in the folder, and SMLA_JIT keeps from compiling: fill the "
-                    "folder (smla-cache warm --sm %s), or unset SMLA_JIT",
-                    name, target, target);
+        doctor_help(
+            doctor,
+            "%s: there is no kernel for target %s in any tier, and SMLA_JIT keeps from compiling: fill the cache "
+            "folder (smla-cache warm --sm %s), or unset SMLA_JIT",
+            name, target, target);
     else
-        doctor_help(doctor, "%s: there is no kernel for target %s in the folder, and no compiler: %s", name, target,
+        doctor_help(doctor, "%s: there is no kernel for target %s in any tier, and no compiler: %s", name, target,
                     text_of(nvrtc, "why"));
     return false;
 }
@@ -117,6 +118,35 @@ static void print_folder(const json_t *folder)
                (double)json_integer_value(json_object_get(folder, "free_bytes")) / (1 << 30));
 }
 
+static void print_bundles(const json_t *bundles)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(bundles, index, row)
+    {
+        printf("bundle        %s\n", text_of(row, "path"));
+        if (json_is_true(json_object_get(row, "used")))
+            printf("              %lld entries, %lld bytes\n",
+                   (long long)json_integer_value(json_object_get(row, "entries")),
+                   (long long)json_integer_value(json_object_get(row, "bytes")));
+        if (json_object_get(row, "why") != NULL)
+            printf("              %s\n", text_of(row, "why"));
+    }
+}
+
+static void print_system(const json_t *system)
+{
+    const char *path = text_of(system, "path");
+    if (path[0] == 0 || !json_is_true(json_object_get(system, "exists")))
+        printf("system folder %s\n", path[0] == 0 ? "none" : "not there");
+    else if (json_is_true(json_object_get(system, "trusted")))
+        printf("system folder %s\n              user %lld's, mode %s, %lld entries\n", path,
+               (long long)json_integer_value(json_object_get(system, "owner")), text_of(system, "mode"),
+               (long long)json_integer_value(json_object_get(system, "files")));
+    else
+        printf("system folder %s\n              not trusted: %s\n", path, text_of(system, "why"));
+}
+
 static void print_nvrtc(const json_t *nvrtc)
 {
     size_t index, at;
@@ -153,11 +183,11 @@ static void print_driver(const json_t *driver, const json_t *devices)
                json_is_true(json_object_get(driver, "emulated")) ? ", the emulated device" : "");
     json_array_foreach(devices, index, device)
     {
-        const char *target = text_of(device, "target");
-        printf("device %-6lld %s, compute capability %s, %lld multiprocessors, target %s\n",
+        const char *target = text_of(device, "target"), *tier = text_of(device, "tier");
+        printf("device %-6lld %s, compute capability %s, %lld multiprocessors, target %s%s%s\n",
                (long long)json_integer_value(json_object_get(device, "ordinal")), text_of(device, "name"),
                text_of(device, "capability"), (long long)json_integer_value(json_object_get(device, "multiprocessors")),
-               target[0] != 0 ? target : "none");
+               target[0] != 0 ? target : "none", tier[0] != 0 ? ", kernels first in the " : "", tier);
     }
 }
 
@@ -174,6 +204,8 @@ static void print_sentences(const char *before, const json_t *sentences)
 static void print_text(const json_t *root)
 {
     const json_t *policies = json_object_get(root, "policies");
+    print_bundles(json_object_get(root, "bundles"));
+    print_system(json_object_get(root, "system"));
     print_folder(json_object_get(root, "cache"));
     printf("policies      SMLA_CACHE %s, SMLA_JIT %s\n", text_of(policies, "cache"), text_of(policies, "jit"));
     print_nvrtc(json_object_get(root, "nvrtc"));
@@ -197,6 +229,8 @@ static json_t *policies_json(const struct rt_settings *settings)
 static json_t *examine(struct doctor *doctor)
 {
     json_t *root = json_object();
+    json_object_set_new(root, "bundles", doctor_bundles(doctor));
+    json_object_set_new(root, "system", doctor_system(doctor));
     json_object_set_new(root, "cache", doctor_folder(doctor));
     json_object_set_new(root, "policies", policies_json(&doctor->settings));
     json_object_set_new(root, "driver", doctor_driver(doctor));

@@ -29,8 +29,18 @@ const char *doctor_last_error(void);
 /* {policy, path, from, exists, owner, mode, writable, trusted, file_system, network, free_bytes, files, why} */
 json_t *doctor_folder(struct doctor *doctor);
 
-/* Whether the folder has a sound entry that the driver could load on a target. */
-bool doctor_folder_serves(const struct doctor *doctor, const struct gen_target *target);
+/* Entries in a folder; 0 where it cannot be used. */
+size_t doctor_count_files(const char *dir);
+
+/* [{path, used, entries, bytes, why}] */
+json_t *doctor_bundles(struct doctor *doctor);
+
+/* {path, exists, owner, mode, trusted, files, why} */
+json_t *doctor_system(struct doctor *doctor);
+
+/* The first tier that has a sound entry which the driver could load on a target: "bundle", "system folder" or "cache
+ * folder"; NULL: none. */
+const char *doctor_tier_of(const struct doctor *doctor, const struct gen_target *target);
 
 /* {path, version, why, emulated}; opens the driver. */
 json_t *doctor_driver(struct doctor *doctor);
@@ -38,7 +48,7 @@ json_t *doctor_driver(struct doctor *doctor);
 /* {wins: [{path, version, targets}], tried: [{name, path, version, why}], from, why}: after the driver. */
 json_t *doctor_nvrtc(struct doctor *doctor);
 
-/* [{ordinal, name, capability, multiprocessors, target, compiles, cached}] */
+/* [{ordinal, name, capability, multiprocessors, target, compiles, cached, tier}] */
 json_t *doctor_devices(struct doctor *doctor);
 
 #endif

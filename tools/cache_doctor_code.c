@@ -164,12 +164,12 @@ static json_t *device_json(struct doctor *doctor, int ordinal)
     const struct gen_target *target = gen_target_for_device(major, minor);
     const bool compiles = target != NULL && doctor->settings.jit_policy == SMLA_JIT_ON &&
                           rt_nvrtc_find(&doctor->nvrtcs, target, driver->version / 1000, &nvrtc) == SMLA_OK;
-    /* Reads entries in full, so only where it decides. */
-    const bool cached = target != NULL && !compiles && doctor_folder_serves(doctor, target);
+    const char *tier = target != NULL ? doctor_tier_of(doctor, target) : NULL;
     snprintf(capability, sizeof capability, "%d.%d", major, minor);
-    return json_pack("{s:i, s:s, s:s, s:i, s:s?, s:b, s:b}", "ordinal", ordinal, "name", name, "capability", capability,
-                     "multiprocessors", attribute(driver, RT_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
-                     "target", target != NULL ? target->name : NULL, "compiles", (int)compiles, "cached", (int)cached);
+    return json_pack(
+        "{s:i, s:s, s:s, s:i, s:s?, s:b, s:b, s:s?}", "ordinal", ordinal, "name", name, "capability", capability,
+        "multiprocessors", attribute(driver, RT_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device), "target",
+        target != NULL ? target->name : NULL, "compiles", (int)compiles, "cached", (int)(tier != NULL), "tier", tier);
 }
 
 json_t *doctor_devices(struct doctor *doctor)

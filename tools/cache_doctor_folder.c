@@ -110,19 +110,19 @@ static void add_missing(struct doctor *doctor, json_t *result, const char *exist
                     existing);
 }
 
-static void count_files(const struct doctor *doctor, json_t *result)
+size_t doctor_count_files(const char *dir)
 {
     struct rt_cache *cache;
     struct rt_cache_files list;
     size_t entries = 0;
-    if (rt_cache_open(doctor->settings.cache_dir, false, true, NULL, &cache) != SMLA_OK)
-        return;
+    if (rt_cache_open(dir, false, true, NULL, &cache) != SMLA_OK)
+        return 0;
     (void)rt_cache_list(cache, &list);
     for (size_t i = 0; i < list.count; i++)
         entries += !list.files[i].temporary;
-    json_object_set_new(result, "files", json_integer((json_int_t)entries));
     rt_cache_files_free(&list);
     rt_cache_close(cache);
+    return entries;
 }
 
 static void look_at(struct doctor *doctor, json_t *result, const char *path)
@@ -140,7 +140,7 @@ static void look_at(struct doctor *doctor, json_t *result, const char *path)
         add_missing(doctor, result, existing, &of_existing);
     add_file_system(doctor, result, existing);
     if (exists)
-        count_files(doctor, result);
+        json_object_set_new(result, "files", json_integer((json_int_t)doctor_count_files(path)));
     free(existing);
 }
 
@@ -166,37 +166,4 @@ json_t *doctor_folder(struct doctor *doctor)
     else
         doctor_warn(doctor, "the cache folder '%s' is not used: not an absolute path", settings->cache_dir);
     return result;
-}
-
-/* ---- What is in it ---- */
-
-static bool serves(const struct doctor *doctor, const struct rt_entry *entry, const struct gen_target *target)
-{
-    const struct rt_entry_info *info = &entry->info;
-    const int max_major = doctor->driver.version / 1000;
-    return strcmp(info->arch, target->arch) == 0 &&
-           info->key.kind == (doctor->driver.takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN) &&
-           (max_major == 0 || info->builder.nvrtc_major <= max_major);
-}
-
-bool doctor_folder_serves(const struct doctor *doctor, const struct gen_target *target)
-{
-    struct rt_cache *cache;
-    struct rt_cache_files list;
-    bool found = false;
-    if (doctor->settings.cache_dir == NULL ||
-        rt_cache_open(doctor->settings.cache_dir, false, true, NULL, &cache) != SMLA_OK)
-        return false;
-    (void)rt_cache_list(cache, &list);
-    for (size_t i = 0; i < list.count && !found; i++) {
-        char why[256];
-        struct rt_entry entry;
-        if (list.files[i].temporary || rt_cache_file_read(cache, &list.files[i], &entry, why) != RT_READ_OK)
-            continue;
-        found = serves(doctor, &entry, target);
-        rt_entry_free(&entry);
-    }
-    rt_cache_files_free(&list);
-    rt_cache_close(cache);
-    return found;
 }

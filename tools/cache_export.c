@@ -100,23 +100,28 @@ static int add_entry(struct exported *exported, const struct rt_cache_file *file
     return CLI_FINE;
 }
 
-/* Only a failure to write ends it; an entry that is bad is told. */
-static int export_file(struct exported *exported, struct rt_cache_file *file)
+/* False: it is not there any more, or bad, which is told. */
+static bool read_entry(struct exported *exported, struct rt_cache_file *file, struct rt_entry *entry)
 {
     char why[256];
-    struct rt_entry entry;
-    const enum rt_read_result result = rt_cache_file_read(exported->folder.cache, file, &entry, why);
-    if (result == RT_READ_OK) {
-        const int code = add_entry(exported, file, &entry);
-        rt_entry_free(&entry);
-        return code;
-    }
-    if (result == RT_READ_ABSENT)
-        return CLI_FINE;
+    const enum rt_read_result result = rt_cache_file_read(exported->folder.cache, file, entry, why);
+    if (result == RT_READ_OK || result == RT_READ_ABSENT)
+        return result == RT_READ_OK;
     exported->left_out++;
     cli_fail(0, "left out: " RT_CACHE_VERSION_DIR "/%s/%s is %s: %s", file->name.shard, file->name.file,
              result == RT_READ_DAMAGED ? "damaged" : "not used", why);
-    return CLI_FINE;
+    return false;
+}
+
+/* Only a failure to write ends it. */
+static int export_file(struct exported *exported, struct rt_cache_file *file)
+{
+    struct rt_entry entry;
+    if (!read_entry(exported, file, &entry))
+        return CLI_FINE;
+    const int code = add_entry(exported, file, &entry);
+    rt_entry_free(&entry);
+    return code;
 }
 
 static int export_all(struct exported *exported)
@@ -140,6 +145,37 @@ static int export_all(struct exported *exported)
     return close_output(exported, code);
 }
 
+/* ---- A bundle ---- */
+
+/* Reads all entries that are wanted; *list has room for them. */
+static void read_wanted(struct exported *exported, struct rt_entry *list)
+{
+    for (size_t i = 0; i < exported->folder.list.count; i++) {
+        struct rt_cache_file *file = &exported->folder.list.files[i];
+        if (is_wanted(exported->options, file) && read_entry(exported, file, &list[exported->entries]))
+            exported->bytes += list[exported->entries++].file_size;
+    }
+}
+
+static int export_smlab(struct exported *exported)
+{
+    const char *output = exported->options->output;
+    struct rt_entry *list = calloc(exported->folder.list.count + 1, sizeof *list);
+    size_t size_bytes;
+    int code = CLI_FINE;
+    if (list == NULL)
+        return cli_fail(CLI_CHECK_FAILED, "out of memory");
+    read_wanted(exported, list);
+    if (exported->entries == 0)
+        code = cli_fail(CLI_CHECK_FAILED, "there is no such entry in '%s'", exported->folder.path);
+    else
+        code = smlab_write(output, list, exported->entries, &size_bytes);
+    for (size_t i = 0; i < exported->entries; i++)
+        rt_entry_free(&list[i]);
+    free(list);
+    return code == CLI_FINE && exported->left_out > 0 ? CLI_CHECK_FAILED : code;
+}
+
 static int print_summary(const struct exported *exported)
 {
     if (exported->options->json)
@@ -155,14 +191,15 @@ static int print_summary(const struct exported *exported)
 int cache_export(const struct cache_options *options)
 {
     struct exported exported = {.options = options, .fd = -1};
+    const bool smlab = options->output != NULL && smlab_is_path(options->output);
     int code = check_prefixes(options);
-    if (code == CLI_FINE)
+    if (code == CLI_FINE && !smlab)
         code = cache_archive_load();
     if (code != CLI_FINE)
         return code;
     code = cache_open_list(options, false, &exported.folder);
     if (code == CLI_FINE)
-        code = export_all(&exported);
+        code = smlab ? export_smlab(&exported) : export_all(&exported);
     if (exported.entries > 0 && (code == CLI_FINE || code == CLI_CHECK_FAILED))
         code = cli_worse(code, print_summary(&exported));
     cache_close(&exported.folder);

@@ -5,11 +5,11 @@
     "  --cache DIR             another folder\n"                                                                       \
     "  --json                  print the result as JSON\n"
 
-const char cache_help_ls[] = "usage: smla-cache ls [--json]\n"
+const char cache_help_ls[] = "usage: smla-cache ls [FILE.smlab] [--json]\n"
                              "\n"
-                             "Lists the entries of the cache folder, each read in full.\n"
+                             "Lists the entries of the cache folder, or of a bundle, each read in full.\n"
                              "\n" OF_EACH "\n"
-                             "Exit: 0 fine, 1 an entry is damaged, 2 the folder cannot be read.\n";
+                             "Exit: 0 fine, 1 an entry is damaged, 2 the folder or the bundle cannot be read.\n";
 
 const char cache_help_path[] =
     "usage: smla-cache path [--json]\n"
@@ -20,10 +20,11 @@ const char cache_help_path[] =
     "Exit: 0 fine, 3 there is none.\n";
 
 const char cache_help_info[] =
-    "usage: smla-cache info KERNEL-ID|FILE [--json]\n"
+    "usage: smla-cache info KERNEL-ID|FILE|FILE.smlab [KERNEL-ID] [--json]\n"
     "\n"
-    "Prints all that entries say: those whose kernel id begins with KERNEL-ID, or the one in FILE (a\n"
-    "path with a / or .smk). Plan and options are not in an entry: they are made again from its\n"
+    "Prints all that entries say: those whose kernel id begins with KERNEL-ID, the one in FILE (a path\n"
+    "with a / or .smk), or those of a bundle, all or by KERNEL-ID. Plan and options are not in an entry: they are made "
+    "again from its\n"
     "description, and printed when that gives the same kernel id.\n"
     "\n" OF_EACH "\n"
     "Exit: 0 fine, 1 there is no such entry or it is damaged, 2 usage, or it cannot be read.\n";
@@ -38,13 +39,15 @@ const char cache_help_stats[] =
     "Exit: 0 fine, also when entries are damaged (verify), 2 the folder cannot be read.\n";
 
 const char cache_help_verify[] =
-    "usage: smla-cache verify [--repair] [--json]\n"
+    "usage: smla-cache verify [FILE.smlab] [--repair] [--json]\n"
     "\n"
     "Reads every entry in full and checks what the loader checks: owner and mode, length, digests,\n"
-    "kernel id and compiler against the name, ELF structure, target, entry point.\n"
+    "kernel id and compiler against the name, ELF structure, target, entry point. Of a bundle also\n"
+    "header, index, and what lies between the entries.\n"
     "\n"
     "  --repair                remove what is damaged; what is not trusted is left alone\n" OF_EACH "\n"
-    "Exit: 0 fine, 1 something is bad that was not removed, 2 the folder cannot be read.\n";
+    "Exit: 0 fine, 1 something is bad that was not removed, 2 the folder or the\n"
+    "bundle cannot be read.\n";
 
 const char cache_help_gc[] =
     "usage: smla-cache gc [--max-bytes N[K|M|G]] [--older-than DAYS] [--dry-run] [--json]\n"
@@ -75,8 +78,9 @@ const char cache_help_export[] =
     "usage: smla-cache export [-o FILE] [KERNEL-ID...] [--json]\n"
     "\n"
     "Writes entries whose kernel ids begin with a KERNEL-ID, or all, into one file: a tar archive of\n"
-    "the entries' files (v1/...), to be unpacked by tar or taken by smla-cache import. The same entries\n"
-    "give the same bytes. Each is checked in full; a damaged one is left out.\n"
+    "the entries' files (v1/...), to be unpacked by tar or taken by smla-cache import; or, where FILE\n"
+    "ends in .smlab, a bundle for SMLA_BUNDLE. The same entries give the same bytes. Each is checked in\n"
+    "full; a damaged one is left out.\n"
     "\n"
     "  -o FILE                 the file, else stdout\n" OF_EACH "\n"
     "Exit: 0 fine, 1 an entry was left out, or there is none, 2 usage, or a file cannot be written, 3\n"
@@ -85,9 +89,9 @@ const char cache_help_export[] =
 const char cache_help_import[] =
     "usage: smla-cache import FILE [--json]\n"
     "\n"
-    "Takes entries from a tar archive (- is stdin) as smla-cache export writes it, not compressed. Each\n"
-    "is checked in full before it is written, as a compiled one is. What is there already is left as it\n"
-    "is; what is damaged, or has no entry's name, is left out.\n"
+    "Takes entries from a bundle (FILE.smlab), or from a tar archive (- is stdin) as smla-cache export\n"
+    "writes it, not compressed. Each is checked in full before it is written, as a compiled one is.\n"
+    "What is there already is left as it is; what is damaged, or has no entry's name, is left out.\n"
     "\n" OF_EACH "\n"
     "Exit: 0 fine, 1 something was left out, 2 the file cannot be read, or the folder takes no more, 3\n"
     "libarchive is missing here.\n";
@@ -95,9 +99,10 @@ const char cache_help_import[] =
 const char cache_help_doctor[] =
     "usage: smla-cache doctor [--nvrtc PATH] [--json]\n"
     "\n"
-    "Says what smla would use here, and why: the cache folder and who can change it, the policies of\n"
-    "the environment, which libnvrtc wins and what it builds, the CUDA driver and the devices. Compiles\n"
-    "nothing and makes no folder.\n"
+    "Says what smla would use here, and why: the bundles, the system folder and the cache folder, in\n"
+    "which it looks in this order, and who can change them; the policies of the environment, which\n"
+    "libnvrtc wins and what it builds, the CUDA driver and the devices. Compiles nothing and makes no\n"
+    "folder.\n"
     "\n"
     "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n" OF_EACH "\n"
     "Exit: 0 kernels can be served here, 1 they cannot, and it says what would help, 2 usage.\n";

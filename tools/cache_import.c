@@ -157,6 +157,40 @@ static int import_from(struct imported *imported, int fd)
     return code;
 }
 
+/* ---- A bundle ---- */
+
+struct from_smlab {
+    struct imported *imported;
+    int code; /* other than CLI_FINE: the folder takes no more */
+};
+
+static void take_row(void *user, const struct rt_smlab_row *row, const struct rt_entry *entry, const char *why)
+{
+    struct from_smlab *from = user;
+    char text[CACHE_ROW_BYTES];
+    struct rt_cache_name name;
+    cache_row_name(from->imported->options->operands[0], row, text);
+    rt_cache_name_make(&row->key, &row->builder.build_id, &name);
+    if (entry == NULL)
+        leave_out(from->imported, text, why);
+    else if (from->code == CLI_FINE)
+        from->code = take_entry(from->imported, &name, entry);
+}
+
+static int import_smlab(struct imported *imported)
+{
+    struct from_smlab from = {.imported = imported};
+    struct rt_smlab *smlab;
+    int code = cache_open_smlab(imported->options->operands[0], &smlab);
+    if (smlab == NULL)
+        return code;
+    const int opened = open_folder(imported);
+    if (opened == CLI_FINE)
+        (void)cache_visit_smlab(smlab, take_row, &from);
+    rt_smlab_close(smlab);
+    return cli_worse(code, cli_worse(opened, from.code));
+}
+
 static int print_summary(const struct imported *imported)
 {
     if (imported->options->json)
@@ -173,11 +207,15 @@ int cache_import(const struct cache_options *options)
 {
     const char *file = options->operands[0];
     struct imported imported = {.options = options, .left_out = json_array()};
-    int code = cache_archive_load();
-    const int fd = code != CLI_FINE ? -1 : strcmp(file, "-") == 0 ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
+    const bool smlab = smlab_is_path(file);
+    int code = smlab ? import_smlab(&imported) : cache_archive_load();
+    const int fd = smlab                    ? -1
+                   : code != CLI_FINE       ? -1
+                   : strcmp(file, "-") == 0 ? STDIN_FILENO
+                                            : open(file, O_RDONLY | O_CLOEXEC);
     if (fd >= 0)
         code = import_from(&imported, fd);
-    else if (code == CLI_FINE)
+    else if (code == CLI_FINE && !smlab)
         code = cli_fail(CLI_USAGE, "cannot open '%s': %s", file, strerror(errno));
     if (imported.cache != NULL)
         code = cli_worse(code, print_summary(&imported));

@@ -134,15 +134,26 @@ static void print_remade(const struct remade *remade)
     gen_text_free(&text);
 }
 
+/* status: NULL of an entry in a bundle. */
+static void print_file(const struct stat *status, const struct rt_entry *entry)
+{
+    char used[CACHE_TIME_BYTES];
+    if (status == NULL) {
+        print_line("entry", "%zu bytes of the bundle", entry->file_size);
+        return;
+    }
+    cache_time_text((int64_t)status->st_mtim.tv_sec, used);
+    print_line("file", "%zu bytes, used last, to a day, %s", entry->file_size, used);
+}
+
 static void print_entry(const char *path, const struct stat *status, const struct rt_entry *entry,
                         const struct remade *remade)
 {
     const struct rt_entry_info *info = &entry->info;
-    char id[RT_DIGEST_HEX], build[RT_DIGEST_HEX], payload[RT_DIGEST_HEX], used[CACHE_TIME_BYTES];
+    char id[RT_DIGEST_HEX], build[RT_DIGEST_HEX], payload[RT_DIGEST_HEX];
     rt_digest_hex(&info->key.kernel_id, id);
     rt_digest_hex(&info->builder.build_id, build);
     payload_digest(entry, payload);
-    cache_time_text((int64_t)status->st_mtim.tv_sec, used);
     puts(path);
     print_line("description", "%s", info->description);
     print_line("kernel id", "%s", id);
@@ -157,7 +168,7 @@ static void print_entry(const char *path, const struct stat *status, const struc
     print_number("stack frame", info->local_bytes, " bytes");
     print_number("static shared", info->static_shared_bytes, " bytes; dynamic shared memory is the plan's");
     print_number("parameter", info->param_bytes, " bytes");
-    print_line("file", "%zu bytes, used last, to a day, %s", entry->file_size, used);
+    print_file(status, entry);
     print_line("code", "%zu bytes, BLAKE2b-256 %s", entry->payload_size, payload);
     if (entry->log != NULL && entry->log[0] != 0) {
         puts("  compile log:");
@@ -193,7 +204,8 @@ static json_t *info_json(const char *path, const struct stat *status, const stru
     json_object_set_new(root, "entry_symbol", json_string(info->entry_symbol));
     json_object_set_new(root, "param_bytes", json_integer(info->param_bytes));
     json_object_set_new(root, "static_shared_bytes", json_integer(info->static_shared_bytes));
-    json_object_set_new(root, "last_use_s", json_integer((json_int_t)status->st_mtim.tv_sec));
+    json_object_set_new(root, "last_use_s",
+                        status != NULL ? json_integer((json_int_t)status->st_mtim.tv_sec) : json_null());
     json_object_set_new(root, "code_bytes", json_integer((json_int_t)entry->payload_size));
     json_object_set_new(root, "code_digest", json_string(payload));
     json_object_set_new(root, "log", entry->log != NULL ? json_string(entry->log) : json_null());
@@ -287,6 +299,40 @@ static int show_prefix(const struct cache_options *options, json_t *rows)
     return code;
 }
 
+struct shown_smlab {
+    const struct cache_options *options;
+    json_t *rows;
+};
+
+static void show_row(void *user, const struct rt_smlab_row *row, const struct rt_entry *entry, const char *why)
+{
+    const struct shown_smlab *shown = user;
+    const struct cache_options *options = shown->options;
+    char name[CACHE_ROW_BYTES];
+    if (options->operand_count > 1 && !cache_id_has_prefix(&row->key, options->operands[1]))
+        return;
+    cache_row_name(options->operands[0], row, name);
+    if (entry != NULL)
+        show(options, shown->rows, options->operands[0], NULL, entry);
+    else
+        cli_fail(0, "'%s' is damaged: %s", name, why);
+}
+
+static int show_smlab(const struct cache_options *options, json_t *rows)
+{
+    struct shown_smlab shown = {options, rows};
+    struct rt_smlab *smlab;
+    if (options->operand_count > 1 && !cache_is_prefix(options->operands[1]))
+        return CLI_USAGE;
+    int code = cache_open_smlab(options->operands[0], &smlab);
+    if (smlab != NULL)
+        code = cli_worse(code, cache_visit_smlab(smlab, show_row, &shown));
+    if (code == CLI_FINE && json_array_size(rows) == 0)
+        code = cli_fail(CLI_CHECK_FAILED, "there is no such kernel in '%s'", options->operands[0]);
+    rt_smlab_close(smlab);
+    return code;
+}
+
 static bool is_path(const char *text)
 {
     const size_t length = strlen(text);
@@ -296,7 +342,14 @@ static bool is_path(const char *text)
 int cache_info(const struct cache_options *options)
 {
     json_t *rows = json_array();
-    int code = is_path(options->operands[0]) ? show_file(options, rows) : show_prefix(options, rows);
+    const bool smlab = smlab_is_path(options->operands[0]);
+    int code;
+    if (options->operand_count > 1 && !smlab)
+        code = cli_usage("'%s' is one argument too many", options->operands[1]);
+    else if (smlab)
+        code = show_smlab(options, rows);
+    else
+        code = is_path(options->operands[0]) ? show_file(options, rows) : show_prefix(options, rows);
     if (options->json && json_array_size(rows) > 0)
         code = cli_worse(code, cache_print_json(json_incref(rows)));
     json_decref(rows);

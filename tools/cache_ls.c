@@ -26,6 +26,7 @@ struct listing {
     size_t damaged;
     size_t count;
     uint64_t bytes;
+    const char *smlab; /* the bundle's path, of a bundle */
 };
 
 json_t *cache_entry_json(const char *path, uint64_t size_bytes, const struct rt_entry_info *info)
@@ -80,8 +81,40 @@ static void list_file(struct listing *listing, const struct cache_folder *folder
     free(path);
 }
 
+static void list_row(void *user, const struct rt_smlab_row *row, const struct rt_entry *entry, const char *why)
+{
+    struct listing *listing = user;
+    char name[CACHE_ROW_BYTES];
+    cache_row_name(listing->smlab, row, name);
+    listing->count++;
+    listing->bytes += row->size;
+    if (entry != NULL)
+        list_valid(listing, listing->smlab, row->size, &entry->info);
+    else
+        list_damaged(listing, name, row->size, why);
+}
+
+static int list_smlab(const struct cache_options *options)
+{
+    struct listing listing = {.rows = json_array(), .json = options->json, .smlab = options->operands[0]};
+    struct rt_smlab *smlab;
+    int code = cache_open_smlab(listing.smlab, &smlab);
+    if (smlab != NULL) {
+        code = cli_worse(code, cache_visit_smlab(smlab, list_row, &listing));
+        if (options->json)
+            code = cli_worse(code, cache_print_json(json_incref(listing.rows)));
+        else
+            printf("%zu entries, %" PRIu64 " bytes in %s\n", listing.count, listing.bytes, listing.smlab);
+    }
+    json_decref(listing.rows);
+    rt_smlab_close(smlab);
+    return code;
+}
+
 int cache_ls(const struct cache_options *options)
 {
+    if (options->operand_count > 0)
+        return list_smlab(options);
     struct listing listing = {.rows = json_array(), .json = options->json};
     struct cache_folder folder;
     int code = cache_open_list(options, false, &folder);

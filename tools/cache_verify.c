@@ -86,6 +86,8 @@ static int print_summary(const struct verification *verification)
 
 int cache_verify(const struct cache_options *options)
 {
+    if (options->operand_count > 0)
+        return cache_verify_smlab(options);
     struct verification verification = {.options = options, .bad = json_array()};
     int code = cache_open_list(options, options->repair, &verification.folder);
     for (size_t i = 0; i < verification.folder.list.count; i++)

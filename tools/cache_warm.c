@@ -115,6 +115,7 @@ static int look_for_one(void *user, size_t index, char label[160])
 static int open_context(struct warm *warm, uint32_t cache_policy, uint32_t jit_policy)
 {
     const smla_context_desc desc = {.struct_size = sizeof desc,
+                                    .flags = SMLA_CONTEXT_OWN_CACHE,
                                     .cache_policy = cache_policy,
                                     .jit_policy = jit_policy,
                                     .nvrtc_path = warm->options->nvrtc,

@@ -17,12 +17,12 @@ enum {
 
 /* In the order of --help. */
 static const struct cache_command commands[] = {
-    {"ls", "list the entries", cache_help_ls, cache_ls, 0, 0, 0},
+    {"ls", "list the entries", cache_help_ls, cache_ls, 0, 0, 1},
     {"path", "print the folder", cache_help_path, cache_path, 0, 0, 0},
-    {"info", "all that an entry says", cache_help_info, cache_info, 0, 1, 1},
+    {"info", "all that an entry says", cache_help_info, cache_info, 0, 1, 2},
     {"stats", "how much is there, of what, and when it was used", cache_help_stats, cache_stats, 0, 0, 0},
     {"verify", "read every entry in full; remove damaged ones", cache_help_verify, cache_verify, CACHE_TAKES_REPAIR, 0,
-     0},
+     1},
     {"gc", "remove what was not used for long", cache_help_gc, cache_gc, GC_TAKES, 0, 0},
     {"warm", "compile what is missing of a list of kernels", cache_help_warm, cache_warm, WARM_TAKES, 0, 0},
     {"export", "write entries into one file", cache_help_export, cache_export, CACHE_TAKES_OUTPUT, 0, ANY_NUMBER},

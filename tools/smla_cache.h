@@ -6,6 +6,7 @@
 
 #include "cache_files.h"
 #include "shapes.h"
+#include "smlab_write.h"
 
 struct cache_options {
     struct shapes_options shapes;
@@ -84,6 +85,23 @@ int cache_not_read(const struct cache_folder *folder);
 
 void cache_close(struct cache_folder *folder);
 
+/* ---- Bundles (*.smlab), of anybody ---- */
+
+/* Opens one. Returns CLI_FINE; or another code after a sentence: with *smlab where only some of it is damaged, else
+ * with NULL. The caller ends with rt_smlab_close. */
+int cache_open_smlab(const char *path, struct rt_smlab **smlab);
+
+/* Calls `call` with each entry, or with NULL and why not. Returns CLI_CHECK_FAILED where one was damaged. */
+typedef void (*cache_smlab_fn)(void *user, const struct rt_smlab_row *row, const struct rt_entry *entry,
+                               const char *why);
+int cache_visit_smlab(const struct rt_smlab *smlab, cache_smlab_fn call, void *user);
+
+/* "NAME.smlab: kernel 0123456789abcdef" */
+enum { CACHE_ROW_BYTES = 1024 };
+void cache_row_name(const char *path, const struct rt_smlab_row *row, char text[CACHE_ROW_BYTES]);
+
+int cache_verify_smlab(const struct cache_options *options);
+
 /* Tells the library's warnings as sentences (rt_log, smla_context_desc.log). */
 void cache_log_line(void *user, int32_t level, const char *line);
 
@@ -91,6 +109,7 @@ void cache_log_line(void *user, int32_t level, const char *line);
 
 /* Whether an entry's kernel id begins with the text, which has been checked to be hex. */
 bool cache_has_prefix(const struct rt_cache_file *file, const char *prefix);
+bool cache_id_has_prefix(const struct rt_key *key, const char *prefix);
 
 /* Whether it is 1 to 64 lower-case hex digits. Otherwise a sentence. */
 bool cache_is_prefix(const char *text);

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "cli.h"
+#include "gen_smlab.h"
 #include "host_file.h"
 #include "pool.h"
 #include "shapes.h"
+#include "smlab_write.h"
 #include "support_list.h"
 
 static const char help[] =
@@ -18,7 +20,9 @@ static const char help[] =
     "Generates sparse MLA kernels. Opens no driver; ptx and cubin need NVRTC.\n"
     "\n"
     "With one target and one description PATH is a file, '-' for stdout. Otherwise it is a\n"
-    "folder, which receives files named <target>-<kernel id>.<kind>, of companions too.\n"
+    "folder, which receives files named <target>-<kernel id>.<kind>, of companions too. A PATH that\n"
+    "ends in .smlab is a bundle of ptx or cubin for SMLA_BUNDLE, written when all is compiled; the\n"
+    "same kernels by the same NVRTC give the same bytes.\n"
     "\n" SHAPES_HELP "  --emit KIND             plan, cuda, ptx or cubin\n"
     "  -o, --output PATH       where the result goes\n"
     "  -j N                    compile on N threads (one a core)\n"
@@ -62,9 +66,10 @@ struct made {
 struct build {
     const struct options *options;
     const struct shapes_job *jobs;
-    struct made *made; /* two a job: a kernel, and its companion where it has one and PATH is a folder */
+    struct made *made; /* two a job: a kernel, and its companion where PATH has room for both */
     size_t count;
     bool folder;
+    bool smlab;
     smla_context *context;
     smla_context *second; /* for --check: shares nothing with the first */
 };
@@ -136,7 +141,8 @@ static int make_file(const struct build *build, const smla_kernel_desc *desc, ui
     if (code == CLI_FINE) {
         made->path = path_of(build, made);
         made->size = bytes.size;
-        code = store(made->path, &bytes);
+        if (!build->smlab)
+            code = store(made->path, &bytes);
         made->done = code == CLI_FINE;
     }
     free(bytes.data);
@@ -165,7 +171,7 @@ static int make_one(void *user, size_t index, char label[160])
     name_made(support.target, support.variant, support.kernel_id, &made[0]);
     name_made(support.target, support.companion, support.companion_id, &made[1]);
     const int code = make_file(build, &desc, 0, label, &made[0]);
-    if (code != CLI_FINE || !build->folder || support.companion[0] == '\0')
+    if (code != CLI_FINE || !(build->folder || build->smlab) || support.companion[0] == '\0')
         return code;
     return make_file(build, &desc, SMLA_EMIT_COMPANION, label, &made[1]);
 }
@@ -283,12 +289,6 @@ static int take_option(struct options *options, int option)
     }
 }
 
-static bool ends_in(const char *text, const char *ending)
-{
-    const size_t length = strlen(text);
-    return length >= strlen(ending) && strcmp(text + length - strlen(ending), ending) == 0;
-}
-
 /* What of the command line can be judged without the list of kernels. */
 static int check_options(const struct options *options)
 {
@@ -296,8 +296,8 @@ static int check_options(const struct options *options)
         return cli_usage("--emit plan|cuda|ptx|cubin is missing");
     if (options->output == NULL)
         return cli_usage("-o PATH is missing");
-    if (ends_in(options->output, ".smlab"))
-        return cli_fail(CLI_UNAVAILABLE, "%s: bundles are not there yet: name a folder", options->output);
+    if (smlab_is_path(options->output) && options->emit != SMLA_EMIT_PTX && options->emit != SMLA_EMIT_CUBIN)
+        return cli_usage("%s: a bundle takes --emit ptx or cubin, not %s", options->output, options->kind);
     if (options->json && strcmp(options->output, "-") == 0)
         return cli_usage("--json and -o - would both write to stdout");
     return CLI_FINE;
@@ -306,7 +306,8 @@ static int check_options(const struct options *options)
 static int prepare_output(struct build *build)
 {
     char why[FILE_WHY];
-    build->folder = build->count > 1;
+    build->smlab = smlab_is_path(build->options->output);
+    build->folder = build->count > 1 && !build->smlab;
     if (!build->folder)
         return CLI_FINE;
     if (strcmp(build->options->output, "-") == 0)
@@ -317,6 +318,7 @@ static int prepare_output(struct build *build)
 static int open_context(const struct options *options, const char *cache, smla_context **out)
 {
     const smla_context_desc desc = {.struct_size = sizeof desc,
+                                    .flags = SMLA_CONTEXT_OWN_CACHE,
                                     .cache_policy = cache == NULL ? SMLA_CACHE_OFF : SMLA_CACHE_RW,
                                     .jit_policy = SMLA_JIT_ON,
                                     .nvrtc_path = options->nvrtc,
@@ -335,6 +337,8 @@ static int run_build(struct build *build)
         return code;
     cli_progress(0, build->count, "started");
     code = pool_run(build->count, build->options->threads, make_one, build);
+    if (code == CLI_FINE && build->smlab)
+        code = gen_smlab(build->options->output, build->context, build->second);
     return build->options->json ? cli_worse(code, print_summary(build)) : code;
 }
 

@@ -88,7 +88,7 @@ typedef struct smla_context smla_context;
 
 enum {
     SMLA_CACHE_DEFAULT = 0, /* SMLA_CACHE, else rw */
-    SMLA_CACHE_OFF = 1,     /* memory only */
+    SMLA_CACHE_OFF = 1,     /* no folder, the system's neither; bundles that were named are read */
     SMLA_CACHE_RO = 2,      /* read entries, write none */
     SMLA_CACHE_RW = 3
 };
@@ -103,7 +103,10 @@ enum {
 enum {
     /* Retain the primary CUDA context of `device` for the life of the smla_context and use it for kernels. Without
      * this flag a kernel belongs to the CUDA context that is current when smla_prepare is called. */
-    SMLA_CONTEXT_PRIMARY = 1u << 0
+    SMLA_CONTEXT_PRIMARY = 1u << 0,
+
+    /* Look for kernels in the cache folder alone, neither in bundles nor in the system folder: for filling a cache. */
+    SMLA_CONTEXT_OWN_CACHE = 1u << 1
 };
 
 enum { SMLA_LOG_WARNING = 1, SMLA_LOG_INFO = 2 };
@@ -124,6 +127,7 @@ typedef struct smla_context_desc {
     const char *cache_dir;   /* NULL: SMLA_CACHE_DIR, else $XDG_CACHE_HOME/smla, else ~/.cache/smla */
     smla_log_fn log;         /* NULL: none */
     void *log_user;
+    const char *bundles; /* bundle files (*.smlab) with colons between them; NULL: SMLA_BUNDLE; "": none */
 } smla_context_desc;
 
 /* Creates a context. Opens neither driver nor compiler, unless SMLA_CONTEXT_PRIMARY asks for the driver.
@@ -131,8 +135,8 @@ typedef struct smla_context_desc {
  * desc: NULL means all defaults. Environment variables are read here, once, and only where desc leaves a default.
  * out: receives the context; the caller destroys it after every kernel made from it.
  * Returns SMLA_OK; INVALID_ARGUMENT (NULL out, unknown policy or flag); IO (cache_dir was given and cannot be used:
- * a default folder that cannot be used is logged and done without); UNAVAILABLE (SMLA_CONTEXT_PRIMARY without a
- * usable driver or device); DRIVER; OUT_OF_MEMORY. Since 0.1. */
+ * a default folder, or a bundle, that cannot be used is logged and done without); UNAVAILABLE (SMLA_CONTEXT_PRIMARY
+ * without a usable driver or device); DRIVER; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_context_create(const smla_context_desc *desc, smla_context **out);
 
 /* Destroys a context and everything it cached in memory. Kernels made from it must have been destroyed before.
@@ -581,19 +585,21 @@ typedef struct smla_stats_counters {
     uint32_t reserved;
     uint64_t memory_hits; /* prepare or generate answered from this context's memory */
     uint64_t disk_hits;   /* … from the cache folder */
-    uint64_t misses;      /* … from neither */
+    uint64_t misses;      /* … from nowhere */
     uint64_t compiles;    /* compilations started */
     uint64_t compile_failures;
     uint64_t compile_ns;   /* time in the compiler, summed */
     uint64_t shared_waits; /* calls that waited for another thread's compilation of the same kernel */
     uint64_t entries_written;
-    uint64_t entries_damaged;  /* cache files found damaged and treated as misses */
-    uint64_t cache_errors;     /* cache folder operations that failed; the work went on from memory */
+    uint64_t entries_damaged;  /* entries and bundles found damaged and treated as misses */
+    uint64_t cache_errors;     /* operations on folders and bundles that failed; the work went on from memory */
     uint64_t refused_compiles; /* misses under SMLA_JIT_OFF or SMLA_JIT_SEALED */
     uint64_t kernels_loaded;   /* modules handed to the driver */
     uint64_t load_ns;          /* time loading and resolving them, summed */
     uint64_t node_waits;       /* calls that waited for another process or context that compiled the same kernel */
     uint64_t node_wait_ns;     /* time of those waits, summed; at most a minute each */
+    uint64_t bundle_hits;      /* answered from a bundle. Tiers in order: memory, bundles, system, cache folder */
+    uint64_t system_hits;      /* … from the system folder */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */

@@ -218,7 +218,7 @@ static bool finds(struct fixture *fixture)
 {
     struct rt_entry found;
 
-    if (!rt_cache_find(fixture->cache, &fixture->entry.info.key, &fixture->entry.info.builder, 0, &found))
+    if (!rt_cache_find(fixture->cache, &fixture->entry.info.key, NULL, &fixture->entry.info.builder, 0, &found))
         return false;
     rt_entry_free(&found);
     return true;

@@ -1,6 +1,8 @@
 /* Every allocation of the library fails in turn (ld --wrap): OUT_OF_MEMORY or done without, no leak (ASan), and the
  * next attempt works. */
-#include "harness.h"
+#include "smlab_files.h"
+
+#include <unistd.h>
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -39,6 +41,8 @@ static int32_t ignore_bytes(void *user, const void *bytes, size_t size)
     return 0;
 }
 
+static const char *bundles = ""; /* of create_and_prepare */
+
 static smla_status create_and_prepare(const char *cache_dir, smla_context **context)
 {
     smla_context_desc desc = stub_context_desc();
@@ -47,6 +51,7 @@ static smla_status create_and_prepare(const char *cache_dir, smla_context **cont
 
     desc.cache_policy = SMLA_CACHE_RW;
     desc.cache_dir = cache_dir;
+    desc.bundles = bundles;
     smla_status status = smla_context_create(&desc, context);
     if (status == SMLA_OK)
         status = smla_prepare(*context, &kernel_desc, &kernel);
@@ -106,6 +111,26 @@ static void prepare(void **state)
     fail_each(0);
 }
 
+/* Without memory for the bundle, or for what is in it, the kernel is compiled. */
+static void prepare_from_bundle(void **state)
+{
+    const smla_kernel_desc desc = prefill_desc();
+    struct world world;
+    size_t size;
+    char *folder = make_folder(), *path = path_in(folder, "a.smlab");
+
+    (void)state;
+    world_open_stubs(&world);
+    uint8_t *bytes = smlab_of(&desc, 1, &size);
+    write_file(path, bytes, size);
+    bundles = path;
+    fail_each(0);
+    bundles = "";
+    free(bytes);
+    free(path);
+    remove_folder(folder);
+}
+
 static void generate_plan(void **state)
 {
     (void)state;
@@ -127,10 +152,8 @@ static void generate_ptx(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prepare),
-        cmocka_unit_test(generate_plan),
-        cmocka_unit_test(generate_cuda),
-        cmocka_unit_test(generate_ptx),
+        cmocka_unit_test(prepare),       cmocka_unit_test(prepare_from_bundle), cmocka_unit_test(generate_plan),
+        cmocka_unit_test(generate_cuda), cmocka_unit_test(generate_ptx),
     };
     return cmocka_run_group_tests_name("runtime.allocation", tests, NULL, NULL);
 }

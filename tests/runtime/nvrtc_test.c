@@ -313,7 +313,7 @@ static void switched_off_compiler_tells_the_command(void **state)
     desc.cache_dir = folder;
     assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
     assert_int_equal(smla_prepare(context, &kernel_desc, &kernel), SMLA_ERROR_NOT_CACHED);
-    snprintf(variable, sizeof variable, "SMLA_CACHE_DIR='%s' smla-gen ", folder);
+    snprintf(variable, sizeof variable, " --emit cubin -o kernel.cubin --cache '%s'", folder);
     assert_error(SMLA_ERROR_NOT_CACHED, variable,
                  "smla-gen --sm 90a --op prefill --h-q 64 --d-qk 512 --d-v 512 --kv-format bf16 --emit cubin -o ");
     /* A layout of no preset has no option: it goes through a file. */

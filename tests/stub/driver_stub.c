@@ -232,6 +232,8 @@ static rt_cu_result library_load(rt_cu_library *library, const void *code, void 
     (void)options;
     (void)values;
     CALLED("cuLibraryLoadData", "%s, %u, %u", memcmp(code, "\177ELF", 4) == 0 ? "ELF" : "not ELF", jit_count, count);
+    if (state.loading)
+        state.loading(code);
     if (state.script.delay_us)
         usleep((unsigned)state.script.delay_us);
     add(&state.live_libraries, 1);

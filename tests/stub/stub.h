@@ -43,14 +43,15 @@ struct stub_driver {
         bool not_accessible; /* by kernels */
         bool is_virtual;     /* of the virtual memory API */
     } ranges[STUB_MAX_RANGES];
-    uint64_t check_result; /* what a copy of 8 bytes brings */
-    int32_t check_value;   /* and of 4 */
+    uint64_t check_result;             /* what a copy of 8 bytes brings */
+    int32_t check_value;               /* and of 4 */
+    void (*loading)(const void *code); /* called with what is to be loaded; may be NULL */
 
     /* Counted by the stub. */
     int live_libraries;
     int loads;
     int retained_primaries;
-    uint8_t params[STUB_MAX_PARAMS_BYTES]; /* of the last launch: param_bytes of them */
+    _Alignas(8) uint8_t params[STUB_MAX_PARAMS_BYTES]; /* of the last launch: param_bytes of them */
 
     void (*reset)(void);
     void (*set_current)(void *context); /* this thread's stack becomes that one context, or empty for NULL */

@@ -61,6 +61,7 @@ static smla_status open_context(const struct bench *bench, uint32_t cache_policy
                                 smla_context **out)
 {
     const smla_context_desc desc = {.struct_size = sizeof desc,
+                                    .flags = SMLA_CONTEXT_OWN_CACHE,
                                     .cache_policy = cache_policy,
                                     .jit_policy = jit_policy,
                                     .driver_path = bench->options->driver,

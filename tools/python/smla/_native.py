@@ -88,6 +88,7 @@ class ContextDesc(_Sized):
         ("cache_dir", ctypes.c_char_p),
         ("log", LogFunction),
         ("log_user", ctypes.c_void_p),
+        ("bundles", ctypes.c_char_p),
     ]
 
 
@@ -290,6 +291,8 @@ class StatsCounters(_Sized):
         ("load_ns", ctypes.c_uint64),
         ("node_waits", ctypes.c_uint64),
         ("node_wait_ns", ctypes.c_uint64),
+        ("bundle_hits", ctypes.c_uint64),
+        ("system_hits", ctypes.c_uint64),
     ]
 
 

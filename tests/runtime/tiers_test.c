@@ -1,0 +1,306 @@
+/* Where a kernel comes from: memory, bundles, the system folder, the user's cache, the compiler, in this order. With
+ * another compiler than the one that built it, and with none. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "smlab_files.h"
+
+/* The compile-time path of the system folder, replaced (ld --wrap). */
+static const char *system_dir = "";
+
+const char *__wrap_rt_cache_system_dir(void);
+
+const char *__wrap_rt_cache_system_dir(void)
+{
+    return system_dir;
+}
+
+struct lines {
+    int warnings;
+    char last[1024];
+};
+
+static void note_line(void *user, int32_t level, const char *line)
+{
+    struct lines *lines = user;
+
+    if (level != SMLA_LOG_WARNING)
+        return;
+    lines->warnings++;
+    snprintf(lines->last, sizeof lines->last, "%s", line);
+}
+
+/* A world with a folder that holds bundle, system folder and cache of the same kernel. */
+struct place {
+    struct world world;
+    char *folder, *bundle, *system, *cache;
+    struct lines lines;
+    smla_context_desc desc; /* no compiler is to be found; nothing may be compiled */
+};
+
+static void fill_folder(const char *dir)
+{
+    smla_context_desc desc = stub_context_desc();
+    const smla_kernel_desc kernel = prefill_desc();
+    smla_context *context = NULL;
+
+    desc.flags = SMLA_CONTEXT_OWN_CACHE;
+    desc.cache_policy = SMLA_CACHE_RW;
+    desc.cache_dir = dir;
+    assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
+    smla_kernel_destroy(must_prepare(context, &kernel));
+    smla_context_destroy(context);
+}
+
+static void write_bundle(const char *path)
+{
+    const smla_kernel_desc kernel = prefill_desc();
+    size_t size;
+    uint8_t *bytes = smlab_of(&kernel, 1, &size);
+
+    write_file(path, bytes, size);
+    free(bytes);
+}
+
+static int setup(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+
+    world_open_stubs(&place->world);
+    place->folder = make_folder();
+    place->bundle = path_in(place->folder, "a.smlab");
+    place->system = path_in(place->folder, "system");
+    place->cache = path_in(place->folder, "cache");
+    write_bundle(place->bundle);
+    fill_folder(place->system);
+    fill_folder(place->cache);
+    place->desc = stub_context_desc();
+    place->desc.nvrtc_path = "/nonexistent/libnvrtc.so";
+    place->desc.jit_policy = SMLA_JIT_OFF;
+    place->desc.cache_policy = SMLA_CACHE_RW;
+    place->desc.cache_dir = place->cache;
+    place->desc.bundles = place->bundle;
+    place->desc.log = note_line;
+    place->desc.log_user = &place->lines;
+    system_dir = place->system;
+    place->world.nvrtc->clear_log();
+    *state = place;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct place *place = *state;
+    const bool clean = place->world.driver->live_libraries == 0 && place->world.nvrtc->live_programs == 0;
+
+    system_dir = "";
+    unsetenv("SMLA_BUNDLE");
+    unsetenv("SMLA_JIT");
+    remove_folder(place->folder);
+    free(place->bundle);
+    free(place->system);
+    free(place->cache);
+    free(place);
+    return clean ? 0 : -1;
+}
+
+/* Prepares twice, and compares the counters: where the first came from; the second from memory. */
+static void comes_from(struct place *place, const char *tier)
+{
+    const smla_kernel_desc kernel = prefill_desc();
+    smla_context *context = NULL;
+
+    assert_int_equal(smla_context_create(&place->desc, &context), SMLA_OK);
+    if (tier == NULL) {
+        smla_kernel *none = NULL;
+
+        assert_int_equal(smla_prepare(context, &kernel, &none), SMLA_ERROR_NOT_CACHED);
+        assert_error(SMLA_ERROR_NOT_CACHED, "smla-gen");
+    } else {
+        smla_kernel_destroy(must_prepare(context, &kernel));
+        smla_kernel_destroy(must_prepare(context, &kernel));
+    }
+    const smla_stats_counters stats = stats_of(context);
+
+    assert_int_equal(stats.bundle_hits, tier != NULL && strcmp(tier, "bundle") == 0);
+    assert_int_equal(stats.system_hits, tier != NULL && strcmp(tier, "system") == 0);
+    assert_int_equal(stats.disk_hits, tier != NULL && strcmp(tier, "cache") == 0);
+    assert_int_equal(stats.compiles, tier != NULL && strcmp(tier, "compiler") == 0);
+    assert_int_equal(stats.misses, tier == NULL || strcmp(tier, "compiler") == 0);
+    assert_int_equal(stats.memory_hits, tier != NULL);
+    smla_context_destroy(context);
+}
+
+static void test_O3_order(void **state)
+{
+    struct place *place = *state;
+
+    comes_from(place, "bundle");
+    place->desc.bundles = "";
+    comes_from(place, "system");
+    system_dir = "";
+    comes_from(place, "cache");
+    place->desc.cache_policy = SMLA_CACHE_OFF;
+    comes_from(place, NULL);
+    assert_int_equal(place->lines.warnings, 0);
+    assert_int_equal(place->world.nvrtc->calls(NULL), 0);
+    place->desc.jit_policy = SMLA_JIT_ON;
+    place->desc.nvrtc_path = STUB_NVRTC_PATH;
+    comes_from(place, "compiler");
+}
+
+/* What a tier serves is not written into the one behind it, and none is asked that was not wanted. */
+static void what_is_asked(void **state)
+{
+    struct place *place = *state;
+    char *empty = path_in(place->folder, "empty");
+
+    place->desc.cache_dir = empty;
+    comes_from(place, "bundle");
+    assert_int_equal(rmdir(empty), 0);
+    place->desc.cache_policy = SMLA_CACHE_OFF;
+    comes_from(place, "bundle");
+    place->desc.bundles = NULL;
+    comes_from(place, NULL); /* not from the system folder either */
+    place->desc.bundles = place->bundle;
+    place->desc.flags = SMLA_CONTEXT_OWN_CACHE;
+    comes_from(place, NULL);
+    place->desc.cache_policy = SMLA_CACHE_RW;
+    place->desc.cache_dir = place->cache;
+    comes_from(place, "cache");
+    assert_int_equal(place->lines.warnings, 0);
+    free(empty);
+}
+
+/* The variable, where the description says nothing: also that of a caller who knows no bundles. */
+static void variable(void **state)
+{
+    struct place *place = *state;
+    const smla_context_desc full = place->desc;
+    smla_context *context = NULL;
+
+    system_dir = "";
+    place->desc.bundles = NULL;
+    comes_from(place, "cache");
+    setenv("SMLA_BUNDLE", place->bundle, 1);
+    comes_from(place, "bundle");
+    place->desc.bundles = "";
+    comes_from(place, "cache");
+    smla_context_desc *older = older_struct(&full, offsetof(smla_context_desc, bundles));
+    const smla_kernel_desc kernel = prefill_desc();
+
+    assert_int_equal(smla_context_create(older, &context), SMLA_OK);
+    smla_kernel_destroy(must_prepare(context, &kernel));
+    assert_int_equal(stats_of(context).bundle_hits, 1);
+    smla_context_destroy(context);
+    free(older);
+}
+
+/* A list in which most cannot be used: each is told once, and the last one serves (facts/jit.md §2 #43, #54). */
+static void list_of_bundles(void **state)
+{
+    struct place *place = *state;
+    char *damaged = path_in(place->folder, "damaged.smlab"), *open = path_in(place->folder, "open.smlab");
+    char *list = NULL;
+    smla_context *context = NULL;
+    const smla_kernel_desc kernel = prefill_desc();
+
+    write_file(damaged, "no bundle", 9);
+    write_bundle(open);
+    assert_int_equal(chmod(open, 0666), 0);
+    assert_true(asprintf(&list, ":/nonexistent/b.smlab::%s:%s:%s:", damaged, open, place->bundle) > 0);
+    place->desc.bundles = list;
+    assert_int_equal(smla_context_create(&place->desc, &context), SMLA_OK);
+    assert_int_equal(place->lines.warnings, 3);
+    assert_non_null(strstr(place->lines.last, "open.smlab is not used: others than its owner can write to it"));
+    smla_kernel_destroy(must_prepare(context, &kernel));
+    const smla_stats_counters stats = stats_of(context);
+
+    assert_int_equal(stats.bundle_hits, 1);
+    assert_int_equal(stats.entries_damaged, 1);
+    assert_int_equal(stats.cache_errors, 2);
+    assert_int_equal(place->lines.warnings, 3);
+    smla_context_destroy(context);
+    free(damaged);
+    free(open);
+    free(list);
+}
+
+/* By NVRTC 12.8, 12.9 and 13.0: the newest that the driver loads, though another compiler is here or none
+ * (facts/jit.md §2 #19). */
+static void test_O3_other_builders(void **state)
+{
+    static const int versions[][2] = {{12, 8}, {13, 0}, {12, 9}};
+    struct place *place = *state;
+    const smla_kernel_desc kernel = prefill_desc();
+    char *paths[3], *list = NULL;
+
+    place->world.driver->version = 13000;
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+
+        place->world.nvrtc->major = versions[i][0];
+        place->world.nvrtc->minor = versions[i][1];
+        snprintf(name, sizeof name, "%d.smlab", i);
+        paths[i] = path_in(place->folder, name);
+        write_bundle(paths[i]);
+    }
+    system_dir = "";
+    place->desc.cache_policy = SMLA_CACHE_OFF;
+    place->world.driver->version = 12090;
+    place->desc.bundles = paths[1];
+    comes_from(place, NULL);
+    assert_true(asprintf(&list, "%s:%s", paths[1], paths[0]) > 0);
+    place->desc.bundles = list;
+    comes_from(place, "bundle");
+    place->world.driver->version = 13000;
+    place->desc.bundles = paths[1];
+    comes_from(place, "bundle");
+    /* A compiler that is here, and another version, changes nothing. */
+    smla_context *context = NULL;
+
+    place->world.nvrtc->major = 12;
+    place->world.nvrtc->minor = 9;
+    place->desc.jit_policy = SMLA_JIT_ON;
+    place->desc.nvrtc_path = STUB_NVRTC_PATH;
+    assert_int_equal(smla_context_create(&place->desc, &context), SMLA_OK);
+    smla_kernel_destroy(must_prepare(context, &kernel));
+    assert_int_equal(stats_of(context).bundle_hits, 1);
+    assert_int_equal(stats_of(context).compiles, 0);
+    smla_context_destroy(context);
+    for (int i = 0; i < 3; i++)
+        free(paths[i]);
+    free(list);
+}
+
+/* The system folder: not there is fine; what others can change is told and not read (facts/jit.md §2 #52). */
+static void system_folder(void **state)
+{
+    struct place *place = *state;
+
+    place->desc.bundles = "";
+    system_dir = "/nonexistent/kernels";
+    comes_from(place, "cache");
+    assert_int_equal(place->lines.warnings, 0);
+    system_dir = place->system;
+    assert_int_equal(chmod(place->system, 0777), 0);
+    comes_from(place, "cache");
+    assert_int_equal(place->lines.warnings, 1);
+    assert_non_null(strstr(place->lines.last, "is not used: others than its owner can write to it (mode 0777)"));
+    assert_int_equal(chmod(place->system, 0755), 0);
+    comes_from(place, "system");
+    assert_int_equal(place->lines.warnings, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_O3_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_asked, setup, teardown),
+        cmocka_unit_test_setup_teardown(variable, setup, teardown),
+        cmocka_unit_test_setup_teardown(list_of_bundles, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_O3_other_builders, setup, teardown),
+        cmocka_unit_test_setup_teardown(system_folder, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("runtime.tiers", tests, NULL, NULL);
+}
