@@ -65,7 +65,7 @@ int64_t gen_companion_workspace(const struct gen_companion *companion, const str
 {
     const int64_t cells = most_cells(companion, sm_count);
     const int64_t most_topk[2] = {smaller(topk[0], 64 * cells), smaller(topk[1], 64 * cells)};
-    struct gen_decode_share share;
+    struct gen_decode_share share = {0};
     if (companion->tile_heads == 0)
         return 0;
     gen_decode_make(decode, smaller(tokens, cells / companion->head_blocks), most_topk, sm_count, &share);

@@ -14,20 +14,26 @@
 #include "plan_formats.h"
 #include "prefill_params.h"
 
+/* Whether a second slot of P fits beside two slots of wide keys: in the place of a tile of the query. Where prefill
+ * dequantises such keys ptxas has no register left for it. */
+static bool has_two_probability_slots(const struct gen_spec *spec)
+{
+    return spec->d_qk == 512 || spec->op == SMLA_OP_DECODE || !gen_plan_dequantises(spec);
+}
+
 /* Tiles of 64 columns of the query that lie in registers: beside quantised keys as many as the softmax warpgroup has
- * room for, and with wide keys one at least, whose place the second slot of P takes. */
+ * room for, and with wide keys one for the second slot of P. */
 static int32_t register_tiles(const struct gen_spec *spec)
 {
-    const bool is_wide = spec->d_qk > 512;
-    if (!gen_plan_dequantises(spec))
-        return is_wide ? 1 : 0;
-    return is_wide ? 5 : 4;
+    const int32_t dequantised = gen_plan_dequantises(spec) ? 4 : 0;
+    return dequantised + (spec->d_qk > 512 && has_two_probability_slots(spec));
 }
 
 static void add_roles(const struct gen_spec *spec, struct gen_plan *plan)
 {
     const int32_t tiles = register_tiles(spec);
-    const int32_t softmax_registers = tiles > 4 ? 168 : tiles == 1 ? 136 : 152;
+    const bool copies = !gen_plan_dequantises(spec) && (tiles > 0 || spec->op == SMLA_OP_DECODE);
+    const int32_t softmax_registers = tiles > 4 ? 168 : copies ? (tiles > 0 ? 136 : 120) : 152;
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
     add_number(plan, "query_register_tiles", tiles, "tiles", GEN_BY_PLAN,
                tiles > 1    ? "of 64 columns of the query, 16 registers each: quantised keys are staged in their place"
@@ -51,8 +57,10 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "block_keys", 64, "keys", GEN_BY_PLAN, "N of query.key; one bit of a 64-bit validity mask a key");
     add_number(plan, "key_slots", 2, "slots", GEN_BY_PLAN,
                "key blocks in flight; a third does not fit beside the query");
-    add_number(plan, "probability_slots", 2, "slots", GEN_BY_PLAN,
-               "softmax of a block runs beside P.V of the one before: 5 % over one slot");
+    const bool two = has_two_probability_slots(spec);
+    add_number(plan, "probability_slots", two ? 2 : 1, "slots", GEN_BY_PLAN,
+               two ? "softmax of a block runs beside P.V of the one before: 5 % over one slot"
+                   : "a second does not fit beside two slots of such keys");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,

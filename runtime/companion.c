@@ -78,11 +78,15 @@ smla_status rt_obtain_with_companion(smla_context *context, const struct gen_bun
     struct job job = {context, &bundles[1], kind, max_nvrtc_major, &images[1], SMLA_OK, {0}};
     const bool may_compile = context->settings.jit_policy == SMLA_JIT_ON;
     pthread_t thread;
+    int cancel_state;
 
+    /* What the second thread writes to is on this stack: nobody may end this thread before it. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     const bool started = count > 1 && may_compile && start(&job, &thread);
     const smla_status status = rt_obtain(context, &bundles[0], kind, max_nvrtc_major, &images[0]);
     if (started)
         pthread_join(thread, NULL);
+    pthread_setcancelstate(cancel_state, NULL);
     if (status != SMLA_OK || count == 1)
         return status;
     if (!started)

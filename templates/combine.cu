@@ -15,6 +15,7 @@ template <typename PARTIAL> struct row_parts {
     const smla_combine_params &params;
     i64 token;
     int head;
+    float to_log2;
 
     __device__ __forceinline__ u32 count() const
     {
@@ -29,17 +30,21 @@ template <typename PARTIAL> struct row_parts {
         return params.partial_lse[part * params.partial_lse_stride_part + token * params.partial_lse_stride_token +
                                   head * params.partial_lse_stride_head];
     }
-    __device__ __forceinline__ const PARTIAL *out(u32 part) const
+    __device__ __forceinline__ const PARTIAL *rows() const
     {
         return (const PARTIAL *)params.partial_out + token * params.partial_out_stride_token +
-               head * params.partial_out_stride_head + part * params.partial_out_stride_part;
+               head * params.partial_out_stride_head;
+    }
+    __device__ __forceinline__ i64 row_offset(u32 part) const
+    {
+        return part * params.partial_out_stride_part;
     }
 };
 
 template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combine(const smla_combine_params &params)
 {
     int head = blockIdx.x % SMLA_HEAD_BLOCKS * SMLA_BLOCK_HEADS + threadIdx.x / LANES;
-    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS, head};
+    const row_parts<PARTIAL> parts = {params, blockIdx.x / SMLA_HEAD_BLOCKS, head, to_log2(params.partial_is_base_2)};
     if (head >= SMLA_H_Q)
         return; /* a whole warp: nobody waits for it */
     griddepcontrol_wait();
@@ -57,7 +62,7 @@ template <typename PARTIAL, typename OUT> __device__ __forceinline__ void combin
 /* ---- The variants ---- */
 
 #define COMBINE_KERNEL(name, PARTIAL, OUT)                                                                             \
-    extern "C" __global__ void __launch_bounds__(SMLA_THREADS)                                                         \
+    extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)                                                      \
         name(const __grid_constant__ smla_combine_params params)                                                       \
     {                                                                                                                  \
         combine<PARTIAL, OUT>(params);                                                                                 \

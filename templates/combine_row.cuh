@@ -22,8 +22,10 @@ static_assert(RUNS * LANES * RUN == SMLA_D_V && RUN == 8, "16 bytes of bf16, d_v
  *
  *   u32 count() const
  *   float lse(u32 part) const         of part < count(); an infinity of either sign: an empty part
- *   const ELEM *out(u32 part) const   its d_v columns
- *   bool is_base_2() const            of lse */
+ *   const ELEM *rows() const          where row_offset(part) elements further its d_v columns stand
+ *   i64 row_offset(u32 part) const
+ *   bool is_base_2() const            of lse
+ *   float to_log2                     from its logarithms, worked out once */
 
 __device__ __forceinline__ int lane_of_warp()
 {
@@ -98,7 +100,7 @@ template <class parts> __device__ __forceinline__ float sum_weights(const parts 
 {
     float sum = 0.0f;
     for (u32 first = 0; first < of.count(); first += LANES)
-        sum += weight_of(of.is_base_2(), load_lse(of, first + lane_of_warp()), max);
+        sum += weight_of(of.to_log2, load_lse(of, first + lane_of_warp()), max);
     for (int step = LANES / 2; step > 0; step /= 2)
         sum += __shfl_xor_sync(ALL_LANES, sum, step);
     return sum;
@@ -118,9 +120,10 @@ __device__ __forceinline__ int take_lowest(u32 &mask)
 template <class parts>
 __device__ __forceinline__ void add_rows(const parts &of, float max, float share_of_one, float (&out)[RUNS][RUN])
 {
+    const auto *rows = of.rows();
     for (u32 first = 0; first < of.count(); first += LANES) {
         float lse = load_lse(of, first + lane_of_warp());
-        float share = weight_of(of.is_base_2(), lse, max) * share_of_one;
+        float share = weight_of(of.to_log2, lse, max) * share_of_one;
         u32 waiting = __ballot_sync(ALL_LANES, lse != -infinity());
         while (waiting) {
             int from[SMLA_PARTS_IN_FLIGHT]; /* the same in every lane */
@@ -130,7 +133,7 @@ __device__ __forceinline__ void add_rows(const parts &of, float max, float share
                 from[i] = take_lowest(waiting);
                 if (from[i] < 0)
                     break;
-                const auto *part = of.out(first + from[i]);
+                const auto *part = rows + of.row_offset(first + from[i]);
                 for (int run = 0; run < RUNS; run++)
                     load_run(part + column_of(run), x[i][run]);
             }

@@ -14,9 +14,9 @@ __device__ __forceinline__ float to_log2(bool is_base_2)
 
 /* exp(lse - max), 0 for an empty part, whose lse is -inf. The difference is taken before it is scaled: scaled first, an
  * lse of 1e4 would be off by 1e-3. */
-__device__ __forceinline__ float weight_of(bool is_base_2, float lse, float max)
+__device__ __forceinline__ float weight_of(float to_log2, float lse, float max)
 {
-    return lse == -infinity() ? 0.0f : exp2_approx((lse - max) * to_log2(is_base_2));
+    return lse == -infinity() ? 0.0f : exp2_approx((lse - max) * to_log2);
 }
 
 __device__ __forceinline__ float change_base(float log, bool from_base_2, bool to_base_2)

@@ -111,7 +111,7 @@ __device__ __forceinline__ head_sums sum_weights(const smla_decode_params &param
     for (u32 part = heads.sharer; part < of.parts; part += HEAD_SHARERS) {
         const two_lse lse = load_lse(params, of, heads, part);
         for (int h = 0; h < 2; h++)
-            sums.sum[h] += weight_of(true, lse.head[h], sums.max[h]);
+            sums.sum[h] += weight_of(1.0f, lse.head[h], sums.max[h]);
     }
     for (int h = 0; h < 2; h++)
         for (int step = FIRST_SHARER_STEP; step < FIRST_SHARER_STEP * HEAD_SHARERS; step *= 2)
@@ -149,7 +149,7 @@ template <int THREAD_RUNS> struct runs_in_flight {
         for (int turn = 0; turn < TURNS; turn++) {
             const two_lse lse = load_lse(params, of, heads, first + turn * HEAD_SHARERS + heads.sharer);
             for (int h = 0; h < 2; h++)
-                mine[turn][h] = weight_of(true, lse.head[h], sums.max[h]) * share_of_one[h];
+                mine[turn][h] = weight_of(1.0f, lse.head[h], sums.max[h]) * share_of_one[h];
         }
 #pragma unroll
         for (int i = 0; i < PARTS; i++) {

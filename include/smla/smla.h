@@ -111,7 +111,8 @@ enum {
 
 enum { SMLA_LOG_WARNING = 1, SMLA_LOG_INFO = 2 };
 
-/* Receives one line without a line end. Called from whichever thread does the work, never from a kernel call.
+/* Receives one line without a line end. Called from whichever thread does the work, never from a kernel call; from
+ * several at once, too, even where one alone prepares: two kernels of a description are compiled beside each other.
  * It must not call smla. */
 typedef void (*smla_log_fn)(void *user, int32_t level, const char *line);
 

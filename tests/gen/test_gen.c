@@ -11,6 +11,7 @@
 
 #include "bundle.h"
 #include "config.h"
+#include "plan_add.h"
 #include "plan_decode.h"
 #include "plan_rules.h"
 
@@ -718,6 +719,35 @@ static void decode_plans_tell_the_sharing(void **state)
         }
 }
 
+/* Where keys are dequantised blocks are counted from before the first (sm90_keys.cuh), in 32 bits: slots must divide
+ * 2^32. */
+static void quantised_keys_have_slots_that_divide_their_count(void **state)
+{
+    static const struct {
+        int32_t d_qk;
+        const char *kv_format, *extra_kv_format;
+    } rows[] = {{576, "v32", NULL}, {512, "v4", "v4"}, {512, "v41", "v41_fp4"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int32_t h_q = 1; h_q <= 128; h_q++)
+            for (int decode = 0; decode < 2; decode++) {
+                const smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                                               .op = decode ? SMLA_OP_DECODE : SMLA_OP_PREFILL,
+                                               .h_q = h_q,
+                                               .d_qk = rows[i].d_qk,
+                                               .kv_format = rows[i].kv_format,
+                                               .extra_kv_format = rows[i].extra_kv_format,
+                                               .target = "90"};
+                struct gen_bundle bundle;
+                struct gen_refusal refusal = {""};
+                if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+                    fail_msg("%s", refusal.text);
+                const int32_t slots = number(&bundle.plan, "key_slots");
+                assert_true(slots > 0 && (slots & (slots - 1)) == 0);
+                gen_bundle_free(&bundle);
+            }
+}
+
 static void decode_is_shared_by_sizes(void **state)
 {
     static const struct {
@@ -929,6 +959,7 @@ int main(void)
         cmocka_unit_test(what_is_not_split),
         cmocka_unit_test(preset_is_its_layout),
         cmocka_unit_test(decode_plans_tell_the_sharing),
+        cmocka_unit_test(quantised_keys_have_slots_that_divide_their_count),
         cmocka_unit_test(decode_is_shared_by_sizes),
         cmocka_unit_test(few_units_are_cut_alike),
         cmocka_unit_test(decode_shares_hold_together),

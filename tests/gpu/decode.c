@@ -850,18 +850,16 @@ static void test_C4(struct decode_bench *bench)
 /* ---- Ways to call ---- */
 
 /* A chain of calls on one workspace, each of which may start while the one before it ends. */
-static void test_chain(struct decode_bench *bench)
+static void test_chain(struct decode_bench *bench, const struct decode_spec *spec)
 {
-    const struct decode_spec spec = {
-        .name = "H3 a chain of dependent launches", .h_q = 8, .b = 3, .s_q = 1, .caches = {BF16(900, 400, REQUEST)}};
     const int calls = bench->emulated ? 3 : 200;
     struct decode_problem problem;
     char why[PROBLEM_WHY] = "";
     size_t size;
-    if (!is_wanted(spec.name))
+    if (!is_wanted(spec->name))
         return;
-    if (!decode_make(bench, &spec, &problem, why)) {
-        report(spec.name, false, why);
+    if (!decode_make(bench, spec, &problem, why)) {
+        report(spec->name, false, why);
         return;
     }
     bool fine = decode_run(bench, &problem, why) && decode_check(bench, &problem, why);
@@ -873,7 +871,18 @@ static void test_chain(struct decode_bench *bench)
     fine = fine && device_synchronize(bench->device) && same_bits(bench, &problem, bits, "in a chain", why);
     free(bits);
     decode_free(bench, &problem);
-    report(spec.name, fine, why);
+    report(spec->name, fine, why);
+}
+
+/* By lengths, and cut alike without. */
+static void test_chains(struct decode_bench *bench)
+{
+    static const struct decode_spec specs[] = {
+        {.name = "H3 a chain of dependent launches", .h_q = 8, .b = 3, .s_q = 1, .caches = {BF16(900, 400, REQUEST)}},
+        {.name = "H3 a chain without lengths", .h_q = 8, .b = 2, .s_q = 1, .caches = {BF16(900, 400, NONE)}},
+    };
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        test_chain(bench, &specs[i]);
 }
 
 /* The graph's call with other contents at the same addresses: what it gives is what an eager call gives, which is
@@ -956,9 +965,16 @@ static void test_graphs(struct decode_bench *bench)
          .b = 2,
          .s_q = 1,
          .caches = {BF16(2000, 1200, TOKEN)}},
+        {.name = "G3 a graph replayed, v4 + v4, without lengths",
+         .b = 1,
+         .s_q = 2,
+         .invalid = 0.1,
+         .has_extra = true,
+         .caches = {PAGED("v4", 64, 64, 400, 128, NONE), PAGED("v4", 64, 64, 900, 300, NONE)}},
     };
-    const int replays[] = {bench->emulated ? 4 : 1000, bench->emulated ? 2 : 200, bench->emulated ? 2 : 200};
-    for (int i = 0; i < (options.tiny ? 1 : 3); i++)
+    const int replays[] = {bench->emulated ? 4 : 1000, bench->emulated ? 2 : 200, bench->emulated ? 2 : 200,
+                           bench->emulated ? 2 : 200};
+    for (int i = 0; i < (options.tiny ? 1 : 4); i++)
         test_graph(bench, &specs[i], options.tiny ? 1 : replays[i]);
 }
 
@@ -1006,7 +1022,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < sizeof(invariant) / sizeof(invariant[0]); i++)
             test_batch_invariance(&bench, &invariant[i]);
         test_C4(&bench);
-        test_chain(&bench);
+        test_chains(&bench);
         test_graphs(&bench);
     }
     test_random(&bench);
