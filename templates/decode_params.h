@@ -32,8 +32,8 @@ struct smla_decode_params {
     int even_parts; /* without lengths and with few items: parts of each, one a block of threads, of even_part_blocks
                      * blocks of keys but for the last; 0: divided by cost */
     int even_part_blocks;
-    unsigned int even_parts_multiplier; /* 2^32 / even_parts, rounded up: divides what is below 2^16 */
-    int combine_runs; /* of decode_combine.cu: a thread has of each part */
+    unsigned int even_parts_multiplier; /* 2^32 / even_parts, rounded up: divides what is 2^16 at most */
+    int combine_runs;                   /* of decode_combine.cu: a thread has of each part */
     int starts_early; /* dependents may start beside this kernel from its beginning; 0: when its blocks come to an end
                        */
 };
