@@ -421,8 +421,9 @@ static void refusal_names_the_command(void **state)
     context_desc.jit_policy = SMLA_JIT_OFF;
     assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_NOT_CACHED);
-    assert_error(SMLA_ERROR_NOT_CACHED, "combine h_q=64 d_v=512 target=90a",
-                 "smla-gen --sm 90a --op combine --h-q 64 --d-v 512 --emit cubin -o kernel.smlab && export SMLA_BUNDLE=");
+    assert_error(
+        SMLA_ERROR_NOT_CACHED, "combine h_q=64 d_v=512 target=90a",
+        "smla-gen --sm 90a --op combine --h-q 64 --d-v 512 --emit cubin -o kernel.smlab && export SMLA_BUNDLE=");
     smla_context_destroy(context);
 }
 
