@@ -95,7 +95,8 @@ static void test_one_in_64_looks(void **state)
     struct rt_entry_info info = entry.info;
     struct rt_entry chosen;
 
-    for (uint8_t i = 100; i < 120; i++)
+    gc_add(fixture, 100, 3 * DAY); /* the first to go */
+    for (uint8_t i = 101; i < 120; i++)
         gc_add(fixture, i, 2 * DAY);
     fixture->cache->published = 0;
     fixture->cache->known_bytes = 0;
@@ -108,7 +109,7 @@ static void test_one_in_64_looks(void **state)
     fixture->cache->known_bytes = 0;
     gc_add(fixture, 1, 0);
     assert_false(gc_is_there(fixture, 100));
-    gc_add(fixture, 100, 2 * DAY);
+    gc_add(fixture, 100, 3 * DAY);
     fixture->cache->known_bytes = 0;
     info.key.kernel_id.bytes[RT_DIGEST_BYTES - 1] = 64;
     assert_int_equal(rt_entry_write(&info, entry.payload, entry.payload_size, NULL, &chosen), SMLA_OK);
