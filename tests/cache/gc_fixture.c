@@ -38,10 +38,12 @@ void gc_set_age(const char *path, int64_t age_s)
 
 int64_t gc_age_of(const char *path)
 {
+    struct timespec now; /* time's second may begin some milliseconds after that of a file's stamps */
     struct stat status;
 
     assert_int_equal(lstat(path, &status), 0);
-    return (int64_t)time(NULL) - (int64_t)status.st_mtim.tv_sec;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    return (int64_t)now.tv_sec - (int64_t)status.st_mtim.tv_sec;
 }
 
 uint64_t gc_add(struct gc_fixture *fixture, uint8_t seed, int64_t age_s)
