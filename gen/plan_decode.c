@@ -6,7 +6,7 @@ enum {
     LEAST_PIECE_BLOCKS = 16, /* batch invariant: 1024 keys, so that what V4 reads is one piece */
     MOST_PIECES = 8,
     RUN_ELEMS = 4,        /* float32, 16 bytes */
-    FEW_THREADS = 512,    /* of a multiprocessor, of those that combine: a quarter of what it holds */
+    FEW_THREADS = 512,    /* of a multiprocessor, of those that combine: two blocks, which it holds at once */
     MOST_ALIKE = 1 << 16, /* parts that kernels divide by a multiplication */
     MOST_COST = 1 << 30   /* kernels count twice as far at most */
 };
