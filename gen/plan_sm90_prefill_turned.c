@@ -1,5 +1,6 @@
-/* Plan of the sm_90 prefill kernel for few heads (templates/sm90_prefill_turned.cu), and of what decode's has in common
- * with it (templates/sm90_attention_turned.cuh).
+/* Plan of the sm_90 prefill kernels for few heads (templates/sm90_prefill_turned.cu, and for the fewest
+ * templates/sm90_prefill_turned_persistent.cu), and of what decode's has in common with them
+ * (templates/sm90_attention_turned.cuh).
  *
  * The roles are those of sm90_prefill, but the matrix tile is turned round: keys, and columns of V, are M of wgmma, and
  * heads are N, which comes in eights. So 1 to 56 heads compute no more than they are, and up to 80 are one block that
@@ -22,6 +23,7 @@ enum {
     MOST_HEADS_OF_ONE = 48,
     MOST_HEADS_OF_TWO = 40,
     MOST_DECODE_HEADS = 56, /* with what a walk through items keeps, ptxas spills accumulators of 72 */
+    MOST_HEADS_APART = 24,  /* 32 gain nothing: beside their query a third key slot has no room */
     MOST_HEADS = 80         /* 88 would leave too few registers beside 176 accumulators, and shared memory */
 };
 
@@ -37,8 +39,18 @@ static int32_t tile_heads(const struct gen_spec *spec)
     return spec->tile_heads > 0 ? spec->tile_heads : (spec->h_q + 7) / 8 * 8;
 }
 
-static int32_t barrier_count(struct slots slots)
+/* Whether blocks of threads share the queries, with a warpgroup that gathers for them
+ * (templates/sm90_prefill_turned_persistent.cu). */
+static bool gathers_apart(const struct gen_spec *spec)
 {
+    return spec->op == SMLA_OP_PREFILL && !spec->not_persistent && !gen_plan_dequantises(spec) &&
+           tile_heads(spec) <= MOST_HEADS_APART;
+}
+
+static int32_t barrier_count(const struct gen_spec *spec, struct slots slots)
+{
+    if (gathers_apart(spec)) /* key_full and key_free of each slot, and rows_free */
+        return slots.key * 2 + 2 * slots.probability + 2;
     return slots.key * OUTPUT_WARPGROUPS + 2 * slots.probability + 1;
 }
 
@@ -56,11 +68,17 @@ static void add_regions(const struct gen_spec *spec, struct slots slots, struct 
     add_region(plan, "rescales", slots.probability * MBARRIER_BYTES, "whether row_scale counts");
     const int32_t walk_bytes = spec->op == SMLA_OP_DECODE ? GEN_DECODE_WALK_BYTES : 0;
     gen_plan_add_staging(
-        spec, spec->target->shared_bytes - regions_end(plan) - barrier_count(slots) * MBARRIER_BYTES - walk_bytes,
+        spec, spec->target->shared_bytes - regions_end(plan) - barrier_count(spec, slots) * MBARRIER_BYTES - walk_bytes,
         plan);
-    add_region(
-        plan, "barriers", barrier_count(slots) * MBARRIER_BYTES,
-        "mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of P, out_scale_ready");
+    add_region(plan, "barriers", barrier_count(spec, slots) * MBARRIER_BYTES,
+               gathers_apart(spec)
+                   ? "mbarriers: key_full and key_free for each key slot, p_ready and p_free for each slot of P, "
+                     "out_scale_ready, rows_free"
+                   : "mbarriers: key_full for each half of each key slot, p_ready and p_free for each slot of "
+                     "P, out_scale_ready");
+    if (gathers_apart(spec))
+        add_region(plan, "rows", (SOFTMAX_WARPS + 1) * heads_bytes,
+                   "largest logits and references of a finished query");
 }
 
 static bool fits(const struct gen_spec *spec, struct slots slots)
@@ -113,6 +131,17 @@ static void add_registers(const struct gen_spec *spec, struct gen_plan *plan)
 {
     int32_t heads = tile_heads(spec);
     bool few = heads <= 56;
+    add_number(plan, "gather_warpgroups", gathers_apart(spec), "", GEN_BY_PLAN,
+               gathers_apart(spec) ? "gathers all keys, so that nobody who multiplies waits until copies are taken in"
+                                   : "the output warpgroups gather");
+    if (gathers_apart(spec)) {
+        add_number(plan, "softmax_registers", 104, "registers", GEN_BY_PLAN,
+                   "logits of two blocks and state: up to 48");
+        add_number(plan, "output_registers", 160, "registers", GEN_BY_PLAN,
+                   "up to 48 accumulators; 104 + 2 x 160 + 88 = 4 x 128");
+        add_number(plan, "gather_registers", 88, "registers", GEN_BY_PLAN, "entries, rows and two queries' places");
+        return;
+    }
     if (gen_plan_dequantises(spec)) {
         add_number(plan, "softmax_registers", 104, "registers", GEN_BY_PLAN,
                    "up to 48 of logits and state; gives 64 away");
@@ -154,9 +183,9 @@ static void add_numbers(const struct gen_spec *spec, struct slots slots, struct 
                "each gathers, and multiplies by, half of the columns of V");
     add_number(plan, "output_columns", spec->d_v / OUTPUT_WARPGROUPS, "elements", GEN_BY_PLAN,
                "columns of out an output warpgroup holds, 64 a wgmma");
-    add_number(plan, "threads", (1 + OUTPUT_WARPGROUPS) * WARPGROUP_THREADS, "threads", GEN_BY_PLAN,
-               "softmax warpgroup and two of output");
     add_registers(spec, plan);
+    add_number(plan, "threads", (1 + OUTPUT_WARPGROUPS + number(plan, "gather_warpgroups")) * WARPGROUP_THREADS,
+               "threads", GEN_BY_PLAN, "a softmax warpgroup, two of output, one that gathers where there is one");
     add_number(plan, "rescale_threshold_log2", 8, "log2", GEN_BY_PLAN,
                "out is rescaled only when the maximum grew by more: P stays below 2^8");
     gen_plan_add_formats(spec, plan);
@@ -167,6 +196,13 @@ static void add_variants(const struct gen_spec *spec, struct gen_plan *plan)
     struct gen_variant like = {.threads = number(plan, "threads"),
                                .shared_bytes = regions_end(plan),
                                .blocks_per_query = number(plan, "head_blocks")};
+    if (gathers_apart(spec)) {
+        like.blocks_per_sm = 1;
+        snprintf(like.name, sizeof(like.name), "sm90_prefill_turned_persistent_h%d_d%d", spec->h_q, spec->d_qk);
+        gen_plan_add_variants(spec, &like, "smla_sm90_prefill_turned_persistent",
+                              "smla_sm90_prefill_turned_persistent_paged", plan);
+        return;
+    }
     snprintf(like.name, sizeof(like.name), "sm90_prefill_turned_h%d_d%d", spec->h_q, spec->d_qk);
     gen_plan_add_variants(spec, &like, "smla_sm90_prefill_turned", "smla_sm90_prefill_turned_paged", plan);
 }
@@ -196,8 +232,8 @@ smla_status gen_plan_sm90_prefill_turned(const struct gen_spec *spec, struct gen
     const smla_status status = gen_plan_add_sm90_attention_turned(spec, plan, refusal);
     if (status != SMLA_OK)
         return status;
-    plan->kernel = "sm90_prefill_turned";
-    plan->template_name = "sm90_prefill_turned.cu";
+    plan->kernel = gathers_apart(spec) ? "sm90_prefill_turned_persistent" : "sm90_prefill_turned";
+    plan->template_name = gathers_apart(spec) ? "sm90_prefill_turned_persistent.cu" : "sm90_prefill_turned.cu";
     plan->launches = 1;
     plan->param_bytes = (int32_t)sizeof(struct smla_prefill_params);
     add_variants(spec, plan);

@@ -94,17 +94,27 @@ __device__ __forceinline__ i32 valid_index(const work &w, int block, i32 entry)
     return (u32)entry < w.params.cache[cache_of(w, block)].s_kv ? entry : -1;
 }
 
-__device__ __forceinline__ i32 load_index(const work &w, int block, int key)
+/* A lane's entries of a block: keys `lane` and `lane` + 32. */
+struct lane_entries {
+    i32 low, high;
+};
+
+__device__ __forceinline__ lane_entries load_lane_entries(const work &w, int block)
 {
-    return valid_index(w, block, load_entry(w, block, key));
+    int lane = threadIdx.x % 32;
+    return {load_entry(w, block, lane), load_entry(w, block, lane + 32)};
 }
 
 /* Bit j tells whether key j of the block is valid. Every lane gets the same. */
+__device__ __forceinline__ u64 valid_keys(const work &w, int block, const lane_entries &entries)
+{
+    i32 low = valid_index(w, block, entries.low), high = valid_index(w, block, entries.high);
+    return (u64)__ballot_sync(0xffffffff, high >= 0) << 32 | __ballot_sync(0xffffffff, low >= 0);
+}
+
 __device__ __forceinline__ u64 valid_keys(const work &w, int block)
 {
-    int lane = threadIdx.x % 32;
-    i32 low = load_index(w, block, lane), high = load_index(w, block, lane + 32);
-    return (u64)__ballot_sync(0xffffffff, high >= 0) << 32 | __ballot_sync(0xffffffff, low >= 0);
+    return valid_keys(w, block, load_lane_entries(w, block));
 }
 
 /* From here on float32 has no fractions, and the exact product of a fused multiply-add is far from a rounded reference:

@@ -184,6 +184,14 @@ __device__ __forceinline__ void stmatrix_x2_trans(u32 address, u32 a, u32 b)
                  : "memory");
 }
 
+/* 9.7.14.5.17 movmatrix: an 8x8 matrix of 16-bit elements, transposed, among a warp's lanes. */
+__device__ __forceinline__ u32 movmatrix_trans(u32 matrix)
+{
+    u32 transposed;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(matrix));
+    return transposed;
+}
+
 /* ---- Conversions ---- */
 
 /* 9.7.9.21 cvt: two e4m3 (the low byte first) to f16, exactly. */

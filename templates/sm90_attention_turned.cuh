@@ -48,7 +48,11 @@ static constexpr int LANE_HEADS = HEADS / 4;
 static_assert(HEADS % 8 == 0 && SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "blocks cover every head");
 static_assert(HEADS <= WARPGROUP, "a thread finishes a head");
 static_assert(SMLA_OUTPUT_WARPGROUPS == OUTPUT_WARPGROUPS && SMLA_OUTPUT_COLUMNS == OUTPUT_COLUMNS, "as planned");
-static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS), "softmax and output warpgroups");
+static_assert(SMLA_THREADS == WARPGROUP * (1 + OUTPUT_WARPGROUPS + SMLA_GATHER_WARPGROUPS),
+              "softmax, output and gather warpgroups");
+
+/* Who writes a key: a warpgroup that does nothing else, or each output warpgroup its half. */
+static constexpr int KEY_WRITERS = SMLA_GATHER_WARPGROUPS > 0 ? SMLA_GATHER_WARPGROUPS : OUTPUT_WARPGROUPS;
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +69,7 @@ struct block_memory {
 #if SMLA_STAGED_TURNS
     u8 staged[OUTPUT_WARPGROUPS][STAGED_BYTES]; /* quantised keys on their way */
 #endif
-    u64 key_full[KEY_SLOTS][OUTPUT_WARPGROUPS];
+    u64 key_full[KEY_SLOTS][KEY_WRITERS];
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS]; /* not used when P has as many slots as the key */
     u64 out_scale_ready;
@@ -281,16 +285,25 @@ template <bool PAGED> __device__ __forceinline__ void output_role(const work &w,
 
 /* ---- Role: softmax ------------------------------------------------------------------------------------------ */
 
-/* The running state of a lane's heads, over the keys that this lane had, in units of base-2 logits. (The heads'
- * references lie in shared memory, for want of registers.) */
+/* Whether the lanes have their heads' references in registers too: where there are enough. */
+static constexpr bool KEEPS_REFERENCES = HEADS <= 24;
+
+/* The running state of a lane's heads, over the keys that this lane had, in units of base-2 logits. */
 struct softmax_state {
     float max[LANE_HEADS]; /* the largest logit; -inf before the first key, NaN after a NaN */
     float sum[LANE_HEADS]; /* of 2^(logit - reference) */
+    float reference[KEEPS_REFERENCES ? LANE_HEADS : 1];
+    bool coarse; /* some reference is past COARSE_LOG2; always, where they are not kept */
 };
 
-/* Reads the query into shared memory, zeros for heads that there are not. Each block's fence_proxy_async before its
- * wgmma serves these copies too. */
-__device__ __forceinline__ void load_query(const work &w, block_memory &memory)
+/* Of a lane's head of that number. */
+__device__ __forceinline__ float reference_of(const block_memory &memory, const softmax_state &state, int i)
+{
+    return KEEPS_REFERENCES ? state.reference[i] : memory.reference[lane_head(i)];
+}
+
+/* Starts to copy the query into shared memory, zeros for heads that there are not. */
+__device__ __forceinline__ void start_query(const work &w, block_memory &memory)
 {
     const u16 *query =
         (const u16 *)w.params.query + query_offset(w.call, w) + w.first_head * w.params.query_stride_head;
@@ -303,13 +316,20 @@ __device__ __forceinline__ void load_query(const work &w, block_memory &memory)
             cp_async_16(shared_address(memory.query[tile]) + swizzled(head, chunk),
                         there ? source + tile * TILE_COLUMNS : source, there ? 16 : 0);
     }
+}
+
+/* Each block's fence_proxy_async before its wgmma serves these copies too. */
+__device__ __forceinline__ void await_query()
+{
     cp_async_wait_all();
     named_barrier_sync(QUERY_READY, WARPGROUP);
 }
 
-/* Starts logit^T = key . query^T of one block, unscaled. */
+/* Starts logit^T = key . query^T of one block, unscaled. The key is there; it was written by the generic proxy, wgmma
+ * reads by the async proxy. */
 __device__ __forceinline__ void start_logits(block_memory &memory, int slot, float (&logit)[ACCUMULATORS])
 {
+    fence_proxy_async();
     u64 k = wgmma_descriptor(shared_address(memory.key[slot]), 0, SWIZZLE_BYTES);
     u64 q = wgmma_descriptor(shared_address(memory.query), 0, SWIZZLE_BYTES);
     wgmma_fence();
@@ -343,7 +363,7 @@ __device__ __forceinline__ bool take_max(const block_memory &memory, softmax_sta
     for (int i = 0; i < LANE_HEADS; i++) {
         int low = i / 2 * 4 + i % 2;
         state.max[i] = max_nan(state.max[i], max_nan(logit[low], logit[low + 2]) * scale_log2);
-        moves |= state.max[i] > memory.reference[lane_head(i)] + SMLA_RESCALE_THRESHOLD_LOG2;
+        moves |= state.max[i] > reference_of(memory, state, i) + SMLA_RESCALE_THRESHOLD_LOG2;
     }
     return moves;
 }
@@ -393,22 +413,28 @@ __device__ __forceinline__ void move_references(block_memory &memory, int p_slot
     }
     named_barrier_sync(MOVED, WARPGROUP);
 #pragma unroll
-    for (int i = 0; i < LANE_HEADS; i++)
+    for (int i = 0; i < LANE_HEADS; i++) {
         state.sum[i] *= memory.row_scale[p_slot][lane_head(i)];
+        if (KEEPS_REFERENCES) {
+            state.reference[i] = memory.reference[lane_head(i)];
+            state.coarse |= fabsf(state.reference[i]) >= COARSE_LOG2 && state.reference[i] != -infinity();
+        }
+    }
 }
 
-/* logit -> 2^(scale * logit - reference), summed. */
+/* logit -> 2^(scale * logit - reference), summed. MAY_BE_COARSE: references past COARSE_LOG2 are looked for. */
+template <bool MAY_BE_COARSE>
 __device__ __forceinline__ void exponentiate(const block_memory &memory, softmax_state &state, float scale_log2,
                                              float (&logit)[ACCUMULATORS])
 {
 #pragma unroll
     for (int i = 0; i < LANE_HEADS; i++) {
         /* Before the first key every logit is -inf: any finite reference gives 0. */
-        float reference = memory.reference[lane_head(i)];
+        float reference = reference_of(memory, state, i);
         reference = reference == -infinity() ? 0.0f : reference;
         int low = i / 2 * 4 + i % 2;
         float scale = scale_log2;
-        if (fabsf(reference) >= COARSE_LOG2) {
+        if (MAY_BE_COARSE && fabsf(reference) >= COARSE_LOG2) {
             logit[low] *= scale_log2;
             logit[low + 2] *= scale_log2;
             scale = 1;
@@ -429,11 +455,14 @@ __device__ __forceinline__ void softmax_block(block_memory &memory, int p_slot, 
         move_references(memory, p_slot, state);
     if (threadIdx.x % WARPGROUP == 0)
         memory.rescales[p_slot] = moves;
-    exponentiate(memory, state, scale_log2, logit);
+    if (!KEEPS_REFERENCES || state.coarse)
+        exponentiate<true>(memory, state, scale_log2, logit);
+    else
+        exponentiate<false>(memory, state, scale_log2, logit);
 }
 
-/* Every head's lse, max_logits and out_scale, a head a thread. */
-__device__ __forceinline__ void finish_heads(const work &w, block_memory &memory, softmax_state &state)
+/* Every head's lse, max_logits and out_scale, a head a thread. sink: of this thread's head. */
+__device__ __forceinline__ void finish_heads(const work &w, block_memory &memory, softmax_state &state, float sink)
 {
     lane_rows rows = my_rows();
 #pragma unroll
@@ -451,62 +480,96 @@ __device__ __forceinline__ void finish_heads(const work &w, block_memory &memory
 #pragma unroll
         for (int warp = 0; warp < WARPS; warp++)
             sum += memory.warp_sum[warp][head];
-        memory.out_scale[head] = finish_row(w, head, shared_max(memory, head), memory.reference[head], sum, true);
+        memory.out_scale[head] =
+            finish_row_with(w, head, sink, shared_max(memory, head), memory.reference[head], sum, true);
     }
+}
+
+/* Of the scaled logits in base 2. The largest unscaled logit is the largest scaled one only if the scale is positive;
+ * otherwise they are scaled first. */
+struct logit_scale {
+    bool first;
+    float log2;
+};
+
+__device__ __forceinline__ logit_scale scale_of(const work &w)
+{
+    const bool first = !(w.params.sm_scale > 0);
+    return {first, first ? 1.0f : w.params.sm_scale * LOG2_E};
+}
+
+/* Waits for the whole key of a block. turn: the block's number among all that this block of threads goes through. */
+__device__ __forceinline__ void await_key(block_memory &memory, u32 turn)
+{
+    for (int writer = 0; writer < KEY_WRITERS; writer++)
+        mbarrier_wait(shared_address(&memory.key_full[turn % KEY_SLOTS][writer]), turn / KEY_SLOTS % 2);
+}
+
+/* A block's logits, which are done, into P. */
+__device__ __forceinline__ void finish_block(const work &w, block_memory &memory, softmax_state &state,
+                                             const logit_scale &scale, u64 valid, u32 turn,
+                                             float (&logit)[ACCUMULATORS])
+{
+    const int p_slot = turn % P_SLOTS;
+
+    if (scale.first)
+#pragma unroll
+        for (int i = 0; i < ACCUMULATORS; i++)
+            logit[i] *= w.params.sm_scale * LOG2_E;
+    mask_logits(valid, logit);
+
+    /* Wait until the slot's last P . V is done, then hand over. */
+    if (!KEY_FULL_FREES_P && turn >= P_SLOTS)
+        mbarrier_wait(shared_address(&memory.p_free[p_slot]), (turn / P_SLOTS - 1) % 2);
+    softmax_block(memory, p_slot, state, scale.log2, logit);
+    store_transposed(shared_address(memory.probability[p_slot]), logit);
+    fence_proxy_async();
+    mbarrier_arrive(shared_address(&memory.p_ready[p_slot]));
 }
 
 /* A work's blocks of keys, into P. */
 __device__ __forceinline__ void make_probabilities(const work &w, block_memory &memory, softmax_state &state)
 {
-    /* The largest unscaled logit is the largest scaled one only if the scale is positive; otherwise scale first. */
-    bool scale_first = !(w.params.sm_scale > 0);
-    float scale_log2 = scale_first ? 1.0f : w.params.sm_scale * LOG2_E;
+    const logit_scale scale = scale_of(w);
 
     for (int block = 0; block < w.block_count; block++) {
         const u32 turn = blocks_before(w) + block;
-        int slot = turn % KEY_SLOTS, p_slot = turn % P_SLOTS;
-
-        /* Wait for both halves of the key; they were written by the generic proxy, wgmma reads by the async proxy. */
-        for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
-            mbarrier_wait(shared_address(&memory.key_full[slot][half]), turn / KEY_SLOTS % 2);
-        fence_proxy_async();
-
         float logit[ACCUMULATORS];
-        start_logits(memory, slot, logit);
+        await_key(memory, turn);
+        start_logits(memory, turn % KEY_SLOTS, logit);
         u64 valid = valid_keys(w, block);
         wgmma_wait_group<0>();
-        if (scale_first)
-#pragma unroll
-            for (int i = 0; i < ACCUMULATORS; i++)
-                logit[i] *= w.params.sm_scale * LOG2_E;
-        mask_logits(valid, logit);
-
-        /* Wait until the slot's last P . V is done, then hand over. */
-        if (!KEY_FULL_FREES_P && turn >= P_SLOTS)
-            mbarrier_wait(shared_address(&memory.p_free[p_slot]), (turn / P_SLOTS - 1) % 2);
-        softmax_block(memory, p_slot, state, scale_log2, logit);
-        store_transposed(shared_address(memory.probability[p_slot]), logit);
-        fence_proxy_async();
-        mbarrier_arrive(shared_address(&memory.p_ready[p_slot]));
+        finish_block(w, memory, state, scale, valid, turn, logit);
     }
+}
+
+__device__ __forceinline__ softmax_state no_keys_yet()
+{
+    softmax_state state;
+#pragma unroll
+    for (int i = 0; i < LANE_HEADS; i++) {
+        state.max[i] = -infinity();
+        state.sum[i] = 0;
+        if (KEEPS_REFERENCES)
+            state.reference[i] = -infinity();
+    }
+    state.coarse = false;
+    return state;
 }
 
 __device__ __forceinline__ void softmax_role(work w, block_memory &memory)
 {
     do {
-        softmax_state state;
-#pragma unroll
-        for (int i = 0; i < LANE_HEADS; i++) {
-            state.max[i] = -infinity();
-            state.sum[i] = 0;
-        }
+        softmax_state state = no_keys_yet();
         wait_for_query_space(w);             /* and everybody has read what finish_heads left */
-        if (threadIdx.x % WARPGROUP < HEADS) /* read by others after load_query's barrier */
+        if (threadIdx.x % WARPGROUP < HEADS) /* read by others after await_query's barrier */
             memory.reference[threadIdx.x % WARPGROUP] = -infinity();
-        if (w.block_count > 0)
-            load_query(w, memory);
+        if (w.block_count > 0) {
+            start_query(w, memory);
+            await_query();
+        }
         make_probabilities(w, memory, state);
-        finish_heads(w, memory, state);
+        finish_heads(w, memory, state, load_sink(w, threadIdx.x % WARPGROUP));
         mbarrier_arrive(shared_address(&memory.out_scale_ready));
     } while (next_work(w));
 }
@@ -516,8 +579,8 @@ __device__ __forceinline__ void softmax_role(work w, block_memory &memory)
 __device__ __forceinline__ void init_barriers(block_memory &memory)
 {
     for (int slot = 0; slot < KEY_SLOTS; slot++)
-        for (int half = 0; half < OUTPUT_WARPGROUPS; half++)
-            mbarrier_init(shared_address(&memory.key_full[slot][half]), KEY_ARRIVALS);
+        for (int writer = 0; writer < KEY_WRITERS; writer++)
+            mbarrier_init(shared_address(&memory.key_full[slot][writer]), KEY_ARRIVALS);
     for (int slot = 0; slot < P_SLOTS; slot++) {
         mbarrier_init(shared_address(&memory.p_ready[slot]), WARPGROUP);
         if (!KEY_FULL_FREES_P)

@@ -199,6 +199,8 @@ static const struct problem_spec few_heads[] = {
      .s_kv = 640,
      .topk = 300,
      .lengths = LENGTHS_WILD},
+    {.name = "24 heads, lists of one block", .h_q = 24, .s_q = 1500, .emulated_s_q = 28, .s_kv = 640, .topk = 64},
+    {.name = "16 heads, lists of two blocks", .h_q = 16, .s_q = 1500, .emulated_s_q = 28, .s_kv = 640, .topk = 128},
     {.name = "56 heads, lists of one block", .h_q = 56, .s_q = 1500, .emulated_s_q = 28, .s_kv = 640, .topk = 64},
     {.name = "8 heads, NaN and inf selected", .h_q = 8, .s_q = 40, .s_kv = 2000, .topk = 200, .nan_selected = true},
     {.name = "8 heads, d 576", .h_q = 8, .d_qk = 576, .s_q = 40, .s_kv = 2000, .topk = 640, .invalid = 0.3},

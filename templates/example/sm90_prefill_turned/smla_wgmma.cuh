@@ -8,26 +8,30 @@
 #include "types.cuh"
 
 /* logits^T = key . query^T */
-__device__ __forceinline__ void wgmma_m64nNk16_b_k(float (&d)[4], u64 desc_a, u64 desc_b, int accumulate)
+__device__ __forceinline__ void wgmma_m64nNk16_b_k(float (&d)[16], u64 desc_a, u64 desc_b, int accumulate)
 {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3"
-        "}, %4, %5, p, 1, 1, 0, 0;\n}\n"
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15"
+        "}, %16, %17, p, 1, 1, 0, 0;\n}\n"
         :
-          "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+          "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
         : "l"(desc_a), "l"(desc_b), "r"(accumulate));
 }
 
 /* out^T += V^T . P^T */
-__device__ __forceinline__ void wgmma_m64nNk16_a_mn_b_k(float (&d)[4], u64 desc_a, u64 desc_b, int accumulate)
+__device__ __forceinline__ void wgmma_m64nNk16_a_mn_b_k(float (&d)[16], u64 desc_a, u64 desc_b, int accumulate)
 {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3"
-        "}, %4, %5, p, 1, 1, 1, 0;\n}\n"
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15"
+        "}, %16, %17, p, 1, 1, 1, 0;\n}\n"
         :
-          "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+          "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
         : "l"(desc_a), "l"(desc_b), "r"(accumulate));
 }
 
