@@ -153,6 +153,13 @@ smla_status gen_bundle_make_companion(const struct gen_bundle *of, struct gen_bu
     return finish(bundle, refusal);
 }
 
+smla_status gen_bundle_make_again(const struct gen_bundle *of, struct gen_bundle *bundle, struct gen_refusal *refusal)
+{
+    memset(bundle, 0, sizeof(*bundle));
+    bundle->spec = of->spec;
+    return finish(bundle, refusal);
+}
+
 void gen_bundle_free(struct gen_bundle *bundle)
 {
     gen_text_free(&bundle->configuration);

@@ -35,6 +35,9 @@ smla_status gen_bundle_make(const smla_kernel_desc *desc, const struct gen_targe
 smla_status gen_bundle_make_companion(const struct gen_bundle *of, struct gen_bundle *bundle,
                                       struct gen_refusal *refusal);
 
+/* The same bundle once more, of its own. */
+smla_status gen_bundle_make_again(const struct gen_bundle *of, struct gen_bundle *bundle, struct gen_refusal *refusal);
+
 void gen_bundle_free(struct gen_bundle *bundle);
 
 /* Appends the whole source as one CUDA file: headers inlined where they are first included (smla-gen --emit cuda). */

@@ -43,6 +43,11 @@ static int open_dir(struct rt_cache *cache, const char *dir, char *why)
     return error;
 }
 
+static const struct rt_event unused = {
+    .kind = SMLA_EVENT_UNUSED, .level = SMLA_LOG_WARNING, .status = SMLA_ERROR_IO, .tier = SMLA_TIER_CACHE};
+static const struct rt_event unused_system = {
+    .kind = SMLA_EVENT_UNUSED, .level = SMLA_LOG_WARNING, .status = SMLA_ERROR_IO, .tier = SMLA_TIER_SYSTEM};
+
 static smla_status refuse_dir(struct rt_cache *cache, const char *dir, bool required, int error, const char *why)
 {
     if (required) {
@@ -52,9 +57,9 @@ static smla_status refuse_dir(struct rt_cache *cache, const char *dir, bool requ
         return SMLA_ERROR_IO;
     }
     rt_cache_count(&cache->counters.errors);
-    rt_log_line(&cache->log, SMLA_LOG_WARNING,
-                "the cache folder %s is done without: %s; name another with SMLA_CACHE_DIR, or set SMLA_CACHE=off", dir,
-                why);
+    rt_tell(&cache->log, &unused,
+            "the cache folder %s is done without: %s; name another with SMLA_CACHE_DIR, or set SMLA_CACHE=off", dir,
+            why);
     return SMLA_OK;
 }
 
@@ -117,6 +122,7 @@ smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, stru
     if (cache == NULL)
         return SMLA_ERROR_OUT_OF_MEMORY;
     *out = cache;
+    cache->system = true;
     error = dir != NULL ? open_dir(cache, dir, why) : ENOENT;
     if (error == 0) {
         cache->dir = strdup(dir);
@@ -124,7 +130,7 @@ smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, stru
     }
     if (error != ENOENT && error != ENOTDIR) {
         rt_cache_count(&cache->counters.errors);
-        rt_log_line(&cache->log, SMLA_LOG_WARNING, "the system folder %s is not used: %s", dir, why);
+        rt_tell(&cache->log, &unused_system, "the system folder %s is not used: %s", dir, why);
     }
     return SMLA_OK;
 }
@@ -187,14 +193,23 @@ static void make_temporary_name(const struct rt_cache_name *name, char *temporar
     snprintf(temporary, size, ".%.32s.%ld.%016llx.tmp", name->file, (long)getpid(), (unsigned long long)random);
 }
 
-static bool fail_publish(struct rt_cache *cache, int error, const char *why)
+/* An event each time, but one warning for a full disk, not one a kernel. */
+static bool fail_publish(struct rt_cache *cache, const struct rt_entry *entry, int error, const char *why)
 {
+    const bool known = __atomic_exchange_n(&cache->last_write_error, error, __ATOMIC_RELAXED) == error;
+    const struct rt_event event = {.kind = SMLA_EVENT_STORE_FAILED,
+                                   .level = known ? SMLA_LOG_DEBUG : SMLA_LOG_WARNING,
+                                   .status = SMLA_ERROR_IO,
+                                   .tier = SMLA_TIER_CACHE,
+                                   .key = &entry->info.key,
+                                   .kernel = entry->info.description};
+
     rt_cache_count(&cache->counters.errors);
-    if (__atomic_exchange_n(&cache->last_write_error, error, __ATOMIC_RELAXED) != error)
-        rt_log_line(&cache->log, SMLA_LOG_WARNING,
-                    "cannot write to the cache folder %s: %s; kernels are used from memory. Name another with "
-                    "SMLA_CACHE_DIR, or set SMLA_CACHE=ro",
-                    cache->dir, why);
+    rt_tell(
+        &cache->log, &event,
+        "cannot write to the cache folder %s: %s; kernels are used from memory. Name another with SMLA_CACHE_DIR, or "
+        "set SMLA_CACHE=ro",
+        cache->dir, why);
     return false;
 }
 
@@ -211,12 +226,12 @@ bool rt_cache_publish(struct rt_cache *cache, const struct rt_entry *entry)
     rt_cache_name_make(&entry->info.key, &entry->info.builder.build_id, &name);
     shard = rt_cache_open_shard(cache, name.shard, true, &error, why);
     if (shard < 0)
-        return fail_publish(cache, error, why);
+        return fail_publish(cache, entry, error, why);
     make_temporary_name(&name, temporary, sizeof temporary);
     error = rt_file_publish(shard, temporary, name.file, entry->file, entry->file_size);
     close(shard);
     if (error != 0)
-        return fail_publish(cache, error, strerror(error));
+        return fail_publish(cache, entry, error, strerror(error));
     rt_cache_count(&cache->counters.written);
     __atomic_store_n(&cache->last_write_error, 0, __ATOMIC_RELAXED);
     rt_cache_collect_after(cache, entry);

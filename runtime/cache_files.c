@@ -30,8 +30,13 @@ static bool ends_in(const char *name, const char *suffix)
 static void leave_out(struct listing *listing, const char *within, const char *why)
 {
     listing->complete = false;
-    rt_log_line(&listing->cache->log, SMLA_LOG_WARNING,
-                "the cache folder %s/" RT_CACHE_VERSION_DIR "%s is not read: %s", listing->cache->dir, within, why);
+    const struct rt_event event = {.kind = SMLA_EVENT_UNUSED,
+                                   .level = SMLA_LOG_WARNING,
+                                   .status = SMLA_ERROR_IO,
+                                   .tier = rt_cache_tier(listing->cache)};
+
+    rt_tell(&listing->cache->log, &event, "the cache folder %s/" RT_CACHE_VERSION_DIR "%s is not read: %s",
+            listing->cache->dir, within, why);
 }
 
 static bool make_room(struct listing *listing)

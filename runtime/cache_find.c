@@ -56,20 +56,34 @@ struct search {
     bool again; /* what cannot be used was told, counted and removed the first time */
 };
 
-static void report_unused(struct rt_cache *cache, const struct rt_cache_name *name, enum rt_read_result result,
-                          const char *why)
+static struct rt_event event_of(const struct search *search, uint32_t kind)
 {
-    rt_cache_count(result == RT_READ_DAMAGED ? &cache->counters.damaged : &cache->counters.errors);
-    rt_log_line(&cache->log, SMLA_LOG_WARNING, "the cache entry %s/" RT_CACHE_VERSION_DIR "/%s/%s is %s: %s",
-                cache->dir, name->shard, name->file, result == RT_READ_DAMAGED ? "damaged and not used" : "not used",
-                why);
+    return (struct rt_event){.kind = kind,
+                             .level = SMLA_LOG_WARNING,
+                             .status = SMLA_ERROR_IO,
+                             .tier = rt_cache_tier(search->cache),
+                             .key = search->key};
 }
 
-static void report_unused_folder(struct rt_cache *cache, const char *shard, const char *why)
+static void report_unused(const struct search *search, const struct rt_cache_name *name, enum rt_read_result result,
+                          const char *why)
 {
-    rt_cache_count(&cache->counters.errors);
-    rt_log_line(&cache->log, SMLA_LOG_WARNING, "the cache folder %s/" RT_CACHE_VERSION_DIR "/%s is not used: %s",
-                cache->dir, shard, why);
+    const bool damaged = result == RT_READ_DAMAGED;
+    const struct rt_event event = event_of(search, damaged ? SMLA_EVENT_DAMAGE : SMLA_EVENT_UNUSED);
+    struct rt_cache *cache = search->cache;
+
+    rt_cache_count(damaged ? &cache->counters.damaged : &cache->counters.errors);
+    rt_tell(&cache->log, &event, "the cache entry %s/" RT_CACHE_VERSION_DIR "/%s/%s is %s: %s", cache->dir, name->shard,
+            name->file, damaged ? "damaged and not used" : "not used", why);
+}
+
+static void report_unused_folder(const struct search *search, const char *shard, const char *why)
+{
+    const struct rt_event event = event_of(search, SMLA_EVENT_UNUSED);
+
+    rt_cache_count(&search->cache->counters.errors);
+    rt_tell(&search->cache->log, &event, "the cache folder %s/" RT_CACHE_VERSION_DIR "/%s is not used: %s",
+            search->cache->dir, shard, why);
 }
 
 /* As rt_cache_read_entry. The kernel id covers the target, so that an entry for another is none that smla wrote. */
@@ -101,7 +115,7 @@ static bool use_entry(const struct search *search, int shard, const struct rt_ca
     if (result != RT_READ_OK && search->again)
         return false;
     if (result != RT_READ_OK) {
-        report_unused(search->cache, name, result, why);
+        report_unused(search, name, result, why);
         if (result == RT_READ_DAMAGED && search->cache->writable)
             (void)rt_file_remove_if_same(shard, name->file, &status);
         return false;
@@ -186,7 +200,7 @@ static bool find(const struct search *search, const struct rt_builder *builder, 
     shard = rt_cache_open_shard(search->cache, name.shard, false, &error, why);
     if (shard < 0) {
         if (error != ENOENT && !search->again)
-            report_unused_folder(search->cache, name.shard, why);
+            report_unused_folder(search, name.shard, why);
         return false;
     }
     if (builder == NULL || !use_entry(search, shard, &name, &found))

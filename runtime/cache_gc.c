@@ -193,7 +193,8 @@ void rt_cache_collect_after(struct rt_cache *cache, const struct rt_entry *publi
     __atomic_store_n(&cache->known_bytes, left <= cap ? left : 0, __ATOMIC_RELAXED);
     __atomic_store_n(&cache->collecting, false, __ATOMIC_RELEASE);
     if (done.removed + done.temporaries > 0)
-        rt_log_line(&cache->log, SMLA_LOG_INFO,
-                    "removed %zu entries of %llu bytes, not used for longest, and %zu left-over files from %s",
-                    done.removed, (unsigned long long)done.removed_bytes, done.temporaries, cache->dir);
+        rt_tell(&cache->log,
+                &(struct rt_event){.kind = SMLA_EVENT_EVICTION, .level = SMLA_LOG_INFO, .tier = SMLA_TIER_CACHE},
+                "removed %zu entries of %llu bytes, not used for longest, and %zu left-over files from %s",
+                done.removed, (unsigned long long)done.removed_bytes, done.temporaries, cache->dir);
 }

@@ -10,6 +10,7 @@ struct rt_cache {
     char *dir;  /* NULL: a cache that always misses */
     int folder; /* held open; -1 when dir is NULL */
     bool writable;
+    bool system;
     struct rt_log log;
     int last_write_error; /* logged last; atomic, so that a full disk is one line and not one a kernel */
     struct rt_cache_counters counters;
@@ -23,6 +24,12 @@ struct rt_cache {
 static inline void rt_cache_count(uint64_t *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* Of the user's folder, or of the system's, which is never written to. */
+static inline uint32_t rt_cache_tier(const struct rt_cache *cache)
+{
+    return cache->system ? SMLA_TIER_SYSTEM : SMLA_TIER_CACHE;
 }
 
 /* Opens v1/<shard>, made first when `make`. Returns a descriptor, or -1 with an errno and a sentence. */

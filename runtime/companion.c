@@ -1,11 +1,8 @@
 #include "companion.h"
 
-#include <signal.h>
-
 #include "error.h"
 #include "obtain.h"
-
-enum { STACK_BYTES = 8 << 20 }; /* what a compiler is used to, whatever the process' limit */
+#include "thread.h"
 
 bool rt_has_companion(const struct gen_bundle *bundle)
 {
@@ -43,46 +40,17 @@ static void *run_job(void *user)
     return NULL;
 }
 
-/* The process' signals are for its own threads; but a fault is for who is at fault. */
-static void block_signals(sigset_t *before)
-{
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
-    sigset_t blocked;
-
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        sigdelset(&blocked, faults[i]);
-    pthread_sigmask(SIG_BLOCK, &blocked, before);
-}
-
-static bool start(struct job *job, pthread_t *thread)
-{
-    pthread_attr_t attributes;
-    sigset_t before;
-
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    bool started = pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0;
-    if (started) {
-        block_signals(&before);
-        started = pthread_create(thread, &attributes, run_job, job) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    pthread_attr_destroy(&attributes);
-    return started;
-}
-
 smla_status rt_obtain_with_companion(smla_context *context, const struct gen_bundle bundles[2], int count,
                                      enum rt_kind kind, int32_t max_nvrtc_major, const struct rt_entry *images[2])
 {
     struct job job = {context, &bundles[1], kind, max_nvrtc_major, &images[1], SMLA_OK, {0}};
-    const bool may_compile = context->settings.jit_policy == SMLA_JIT_ON;
+    const bool may_compile = rt_context_jit_policy(context) == SMLA_JIT_ON;
     pthread_t thread;
     int cancel_state;
 
     /* What the second thread writes to is on this stack: nobody may end this thread before it. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    const bool started = count > 1 && may_compile && start(&job, &thread);
+    const bool started = count > 1 && may_compile && rt_thread_start(&thread, run_job, &job) == 0;
     const smla_status status = rt_obtain(context, &bundles[0], kind, max_nvrtc_major, &images[0]);
     if (started)
         pthread_join(thread, NULL);

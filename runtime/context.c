@@ -6,16 +6,31 @@
 #include "error.h"
 #include "sized.h"
 
+static smla_status open_driver(smla_context *context)
+{
+    smla_status status = SMLA_OK;
+
+    pthread_mutex_lock(&context->driver_lock);
+    if (!context->driver_open) {
+        status = rt_driver_open(&context->driver, context->settings.driver_path);
+        __atomic_store_n(&context->driver_open, status == SMLA_OK, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&context->driver_lock);
+    return status;
+}
+
+bool rt_context_driver_is_loaded(const smla_context *context)
+{
+    return __atomic_load_n(&context->driver_open, __ATOMIC_ACQUIRE) ||
+           rt_driver_is_loaded(context->settings.driver_path);
+}
+
 smla_status rt_context_driver(smla_context *context, const struct rt_driver **out)
 {
     smla_status status = SMLA_OK;
 
-    pthread_mutex_lock(&context->lock);
-    if (!context->driver_open) {
-        status = rt_driver_open(&context->driver, context->settings.driver_path);
-        context->driver_open = status == SMLA_OK;
-    }
-    pthread_mutex_unlock(&context->lock);
+    if (!__atomic_load_n(&context->driver_open, __ATOMIC_ACQUIRE))
+        status = open_driver(context);
     if (status == SMLA_OK)
         status = rt_driver_check_process(&context->driver);
     if (status == SMLA_OK)
@@ -26,17 +41,17 @@ smla_status rt_context_driver(smla_context *context, const struct rt_driver **ou
 smla_status rt_context_nvrtc(smla_context *context, const struct gen_target *target, int32_t max_major,
                              const struct rt_nvrtc **out)
 {
-    pthread_mutex_lock(&context->lock);
+    pthread_mutex_lock(&context->nvrtc_lock);
     const smla_status status = rt_nvrtc_find(&context->nvrtcs, target, max_major, out);
-    pthread_mutex_unlock(&context->lock);
+    pthread_mutex_unlock(&context->nvrtc_lock);
     return status;
 }
 
 const struct rt_nvrtc *rt_context_open_nvrtc(smla_context *context)
 {
-    pthread_mutex_lock(&context->lock);
+    pthread_mutex_lock(&context->nvrtc_lock);
     const struct rt_nvrtc *open = context->nvrtcs.first;
-    pthread_mutex_unlock(&context->lock);
+    pthread_mutex_unlock(&context->nvrtc_lock);
     return open;
 }
 
@@ -87,24 +102,32 @@ static smla_status open_cache(smla_context *context)
                          &context->cache);
 }
 
-static smla_status init_locks(smla_context *context)
+static smla_status init_lock(pthread_mutex_t *lock)
 {
-    if (pthread_mutex_init(&context->lock, NULL) != 0)
-        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
-    smla_status status = rt_store_init(&context->store);
-    if (status != SMLA_OK) {
-        pthread_mutex_destroy(&context->lock);
-        return status;
-    }
-    status = rt_modules_init(&context->modules);
-    if (status != SMLA_OK) {
-        rt_store_free(&context->store);
-        pthread_mutex_destroy(&context->lock);
-    }
+    return pthread_mutex_init(lock, NULL) == 0 ? SMLA_OK : rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
+}
+
+static smla_status init_parts(smla_context *context)
+{
+    smla_status status = init_lock(&context->driver_lock);
+
+    if (status == SMLA_OK)
+        status = init_lock(&context->nvrtc_lock);
+    if (status == SMLA_OK)
+        status = init_lock(&context->events.lock);
+    if (status == SMLA_OK)
+        status = rt_store_init(&context->store);
+    if (status == SMLA_OK)
+        status = rt_modules_init(&context->modules, &context->settings.log);
+    if (status == SMLA_OK)
+        status = rt_workers_init(&context->compiling);
+    if (status == SMLA_OK)
+        status = rt_workers_init(&context->preparing);
+    if (status == SMLA_OK)
+        status = rt_preparations_begin(&context->preparations);
     return status;
 }
 
-/* Settings and locks: what smla_context_destroy takes for granted. */
 static smla_status make_context(const smla_context_desc *desc, smla_context **out)
 {
     smla_context *context = calloc(1, sizeof *context);
@@ -112,19 +135,19 @@ static smla_status make_context(const smla_context_desc *desc, smla_context **ou
     if (context == NULL)
         return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a context of %zu bytes", sizeof *context);
     smla_status status = rt_settings_read(&context->settings, desc);
-    if (status == SMLA_OK) {
-        status = init_locks(context);
-        if (status != SMLA_OK)
-            rt_settings_free(&context->settings);
-    }
     if (status != SMLA_OK) {
         free(context);
         return status;
     }
+    context->settings.log.events = &context->events;
     context->nvrtcs.path = context->settings.nvrtc_path;
     context->nvrtcs.places = &rt_nvrtc_default_places;
-    *out = context;
-    return SMLA_OK;
+    status = init_parts(context);
+    if (status == SMLA_OK)
+        *out = context;
+    else
+        smla_context_destroy(context); /* what was not made is zeroed, as a lock is that was never used */
+    return status;
 }
 
 smla_status smla_context_create(const smla_context_desc *desc, smla_context **out)
@@ -151,6 +174,14 @@ smla_status smla_context_create(const smla_context_desc *desc, smla_context **ou
     return status;
 }
 
+smla_status smla_context_seal(smla_context *context)
+{
+    if (context == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_context_seal: context is NULL");
+    __atomic_store_n(&context->settings.jit_policy, SMLA_JIT_SEALED, __ATOMIC_RELAXED);
+    return SMLA_OK;
+}
+
 /* A child forked after cuInit may not call the driver; while the process ends, the driver may be gone before us. */
 static void release_driver(smla_context *context)
 {
@@ -166,13 +197,18 @@ void smla_context_destroy(smla_context *context)
 {
     if (context == NULL)
         return;
+    rt_preparations_end(context->preparations);
+    rt_workers_stop(&context->preparing); /* they may wait for … */
+    rt_workers_stop(&context->compiling);
     release_driver(context);
     rt_modules_free(&context->modules);
     rt_store_free(&context->store);
     rt_nvrtc_set_free(&context->nvrtcs);
     rt_cache_close(context->cache);
     rt_tiers_close(&context->tiers);
-    pthread_mutex_destroy(&context->lock);
+    pthread_mutex_destroy(&context->events.lock);
+    pthread_mutex_destroy(&context->nvrtc_lock);
+    pthread_mutex_destroy(&context->driver_lock);
     rt_settings_free(&context->settings);
     free(context);
 }

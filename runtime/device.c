@@ -46,19 +46,35 @@ static smla_status read_device(struct rt_device *device)
     return read_attributes(device);
 }
 
+smla_status rt_device_fail_none_current(void)
+{
+    return rt_fail(SMLA_ERROR_UNAVAILABLE,
+                   "no CUDA context is current in this thread: make one current first (cuCtxSetCurrent, or "
+                   "cudaSetDevice and cudaFree(0)), or create the smla context with SMLA_CONTEXT_PRIMARY");
+}
+
+static smla_status ask_current(const struct rt_driver *driver, rt_cu_context *out)
+{
+    const rt_cu_result result = driver->cuCtxGetCurrent(out);
+
+    return result == RT_CUDA_SUCCESS ? SMLA_OK : rt_driver_fail(driver, result, "cuCtxGetCurrent");
+}
+
+smla_status rt_device_current(const struct rt_driver *driver, rt_cu_context *out)
+{
+    const smla_status status = ask_current(driver, out);
+
+    return status == SMLA_OK && *out == NULL ? rt_device_fail_none_current() : status;
+}
+
 static smla_status find_context(struct rt_device *device, rt_cu_context primary)
 {
-    rt_cu_result result = device->driver->cuCtxGetCurrent(&device->context);
-
-    if (result != RT_CUDA_SUCCESS)
-        return rt_driver_fail(device->driver, result, "cuCtxGetCurrent");
-    if (primary == NULL && device->context == NULL)
-        return rt_fail(SMLA_ERROR_UNAVAILABLE,
-                       "no CUDA context is current in this thread: make one current first (cuCtxSetCurrent, or "
-                       "cudaSetDevice and cudaFree(0)), or create the smla context with SMLA_CONTEXT_PRIMARY");
-    if (primary == NULL || primary == device->context)
-        return SMLA_OK;
-    result = device->driver->cuCtxPushCurrent(primary);
+    if (primary == NULL)
+        return rt_device_current(device->driver, &device->context);
+    const smla_status status = ask_current(device->driver, &device->context);
+    if (status != SMLA_OK || primary == device->context)
+        return status;
+    const rt_cu_result result = device->driver->cuCtxPushCurrent(primary);
     if (result != RT_CUDA_SUCCESS)
         return rt_driver_fail(device->driver, result, "cuCtxPushCurrent of the primary context");
     device->context = primary;

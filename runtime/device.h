@@ -22,6 +22,12 @@ struct rt_device {
     char name[96];
 };
 
+/* The context that is current in this thread. Returns SMLA_OK; UNAVAILABLE (none); DRIVER. */
+smla_status rt_device_current(const struct rt_driver *driver, rt_cu_context *out);
+
+/* The same failure where no driver is loaded. */
+smla_status rt_device_fail_none_current(void);
+
 /* Makes `primary` current (NULL: keeps the current one) and reads its device. After OK, and only then, the caller ends
  * with rt_device_leave. Returns SMLA_OK; UNAVAILABLE (no current context); DRIVER. */
 smla_status rt_device_enter(struct rt_device *device, const struct rt_driver *driver, rt_cu_context primary);

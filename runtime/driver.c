@@ -132,9 +132,23 @@ static void *load_from_library(void *user, const char *symbol, int version, int 
     return address;
 }
 
+static const char *library_name(const char *path)
+{
+    return path ? path : "libcuda.so.1";
+}
+
+bool rt_driver_is_loaded(const char *path)
+{
+    void *library = dlopen(library_name(path), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+    if (library != NULL)
+        dlclose(library);
+    return library != NULL;
+}
+
 smla_status rt_driver_open(struct rt_driver *driver, const char *path)
 {
-    const char *name = path ? path : "libcuda.so.1";
+    const char *name = library_name(path);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
     if (library == NULL) {

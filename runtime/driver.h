@@ -31,6 +31,9 @@ typedef void *(*rt_driver_load_fn)(void *user, const char *symbol, int version, 
  * Returns SMLA_OK; UNAVAILABLE (a symbol is missing, the driver is too old, or cuInit fails). */
 smla_status rt_driver_fill(struct rt_driver *driver, const char *path, rt_driver_load_fn load, void *user);
 
+/* Whether the library that rt_driver_open would open is in the process already. */
+bool rt_driver_is_loaded(const char *path);
+
 /* Opens libcuda. path: NULL means libcuda.so.1 by the system's search. The library stays open for the life of the
  * process: a driver has threads of its own. Returns as rt_driver_fill. */
 smla_status rt_driver_open(struct rt_driver *driver, const char *path);

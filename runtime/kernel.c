@@ -167,28 +167,34 @@ static smla_status prepare_on(smla_context *context, const struct rt_device *dev
     return status;
 }
 
-smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out)
+smla_status rt_prepare(smla_context *context, const smla_kernel_desc *desc, rt_cu_context cuda_context,
+                       smla_kernel **out)
 {
     const struct rt_driver *driver;
     struct rt_device device;
-    struct rt_description full;
     smla_kernel *kernel = NULL;
+    smla_status status = rt_context_driver(context, &driver);
 
-    if (context == NULL || out == NULL)
-        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prepare: %s is NULL", context ? "out" : "context");
-    smla_status status = rt_description_read(&full, desc);
     if (status == SMLA_OK)
-        status = rt_context_driver(context, &driver);
-    if (status == SMLA_OK)
-        status = rt_device_enter(&device, driver, context->primary);
+        status = rt_device_enter(&device, driver, cuda_context);
     if (status != SMLA_OK)
         return status;
-    status = rt_device_leave(&device, prepare_on(context, &device, &full.desc, &kernel));
+    status = rt_device_leave(&device, prepare_on(context, &device, desc, &kernel));
     if (status == SMLA_OK)
         *out = kernel;
     else
         smla_kernel_destroy(kernel);
     return status;
+}
+
+smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out)
+{
+    struct rt_description full;
+
+    if (context == NULL || out == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prepare: %s is NULL", context ? "out" : "context");
+    const smla_status status = rt_description_read(&full, desc);
+    return status == SMLA_OK ? rt_prepare(context, &full.desc, context->primary, out) : status;
 }
 
 void smla_kernel_destroy(smla_kernel *kernel)

@@ -50,4 +50,8 @@ struct smla_kernel {
     char name[64]; /* of the variant; of the kernel when a call selects one of several */
 };
 
+/* smla_prepare of a full-size description. cuda_context: the kernel's; NULL: the one that is current. */
+smla_status rt_prepare(smla_context *context, const smla_kernel_desc *desc, rt_cu_context cuda_context,
+                       smla_kernel **out);
+
 #endif

@@ -12,9 +12,10 @@ enum {
         64, /* a parameter that holds tensor maps begins at a multiple of it, in the driver's count */
 };
 
-smla_status rt_modules_init(struct rt_modules *modules)
+smla_status rt_modules_init(struct rt_modules *modules, const struct rt_log *log)
 {
     modules->first = NULL;
+    modules->log = log;
     if (pthread_mutex_init(&modules->lock, NULL) != 0)
         return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
     return SMLA_OK;
@@ -162,6 +163,21 @@ static smla_status resolve_variant(const struct rt_device *device, struct rt_mod
     return status;
 }
 
+static void tell_loaded(const struct rt_modules *modules, const struct rt_device *device,
+                        const struct rt_module *module, smla_status status, uint64_t duration_ns)
+{
+    const struct rt_entry_info *info = &module->image->info;
+    const struct rt_event event = {.kind = SMLA_EVENT_LOAD,
+                                   .level = status == SMLA_OK ? SMLA_LOG_DEBUG : SMLA_LOG_INFO,
+                                   .status = status,
+                                   .duration_ns = duration_ns,
+                                   .key = &info->key,
+                                   .kernel = info->description};
+
+    rt_tell(modules->log, &event, "%s on device %d (%s): %s", status == SMLA_OK ? "loaded" : "not loaded",
+            device->ordinal, device->name, info->description);
+}
+
 /* A library whose resolving failed is kept, and the next attempt goes on from there: unloading it could end somebody's
  * stream capture. */
 static smla_status make_ready(struct rt_modules *modules, const struct rt_device *device, struct rt_module *module,
@@ -172,7 +188,9 @@ static smla_status make_ready(struct rt_modules *modules, const struct rt_device
 
     for (int32_t i = 0; status == SMLA_OK && i < plan->variant_count; i++)
         status = resolve_variant(device, module, plan, i);
-    rt_count(&modules->load_ns, rt_now_ns() - start);
+    const uint64_t duration = rt_now_ns() - start;
+    rt_count(&modules->load_ns, duration);
+    tell_loaded(modules, device, module, status, duration);
     module->ready = status == SMLA_OK;
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "entry.h"
+#include "log.h"
 #include "plan.h"
 
 struct rt_module {
@@ -20,11 +21,13 @@ struct rt_module {
 struct rt_modules {
     pthread_mutex_t lock; /* also held while loading: one load of a kernel, and loads wait for the device anyway */
     struct rt_module *first;
+    const struct rt_log *log;
     uint64_t loaded; /* counters */
     uint64_t load_ns;
 };
 
-smla_status rt_modules_init(struct rt_modules *modules);
+/* log: outlives the modules. */
+smla_status rt_modules_init(struct rt_modules *modules, const struct rt_log *log);
 
 /* Finds or loads an image for the device's CUDA context, which must be current: library, kernels, functions, dynamic
  * shared memory, parameter layout. *out belongs to the modules. Returns SMLA_OK; DRIVER; INTERNAL (the parameter

@@ -1,206 +1,232 @@
 #include "obtain.h"
 
-#include <time.h>
+#include <stdlib.h>
 
-#include "compile.h"
 #include "describe.h"
 #include "error.h"
-#include "node_lock.h"
-#include "why.h"
+#include "obtain_internal.h"
 
-/* Longer than any kernel takes to compile; a holder that was stopped delays others by no more. */
-static const uint64_t longest_wait_ns = 60u * 1000000000ull;
-enum { FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 64 };
+/* ---- What is told -------------------------------------------------------------------------------------------- */
 
-struct request {
-    smla_context *context;
-    const struct gen_bundle *bundle;
-    int32_t max_nvrtc_major;
-};
-
-static smla_status refuse_compile(const struct request *request, enum rt_kind kind)
+void rt_request_tell(const struct rt_request *request, const struct rt_key *key, struct rt_event event,
+                     const char *words)
 {
-    const struct rt_settings *settings = &request->context->settings;
+    char what[RT_DESCRIPTION_BYTES];
+
+    rt_describe(&request->bundle->spec, what);
+    event.key = key;
+    event.kernel = what;
+    rt_tell(&request->context->settings.log, &event, "%s %s", words, what);
+}
+
+void rt_request_tell_remembered(const struct rt_request *request, const struct rt_key *key)
+{
+    rt_count(&request->context->counters.remembered_failures, 1);
+    rt_request_tell(request, key,
+                    (struct rt_event){.kind = SMLA_EVENT_FAILURE_HIT,
+                                      .level = SMLA_LOG_INFO,
+                                      .status = SMLA_ERROR_COMPILE,
+                                      .tier = SMLA_TIER_MEMORY},
+                    "did not compile before, and is not compiled again:");
+}
+
+static smla_status refuse_compile(const struct rt_request *request, const struct rt_key *key)
+{
+    const uint32_t policy = rt_context_jit_policy(request->context);
+    const char *folder = rt_cache_dir(request->context->cache);
     char what[RT_DESCRIPTION_BYTES], command[RT_COMMAND_BYTES];
 
     rt_count(&request->context->counters.refused_compiles, 1);
+    rt_request_tell(
+        request, key,
+        (struct rt_event){.kind = SMLA_EVENT_COMPILE_REFUSED, .level = SMLA_LOG_INFO, .status = SMLA_ERROR_NOT_CACHED},
+        policy == SMLA_JIT_SEALED ? "compiling is sealed, and no bundle and no cache has"
+                                  : "compiling is off, and no bundle and no cache has");
     rt_describe(&request->bundle->spec, what);
-    rt_describe_command(&request->bundle->spec, kind == RT_KIND_PTX ? "ptx" : "cubin",
-                        rt_cache_dir(request->context->cache), command);
-    const smla_status status =
-        rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache, and compiling is %s; this builds it: %s", what,
-                settings->jit_policy == SMLA_JIT_SEALED ? "sealed" : "off", command);
-    if (rt_cache_dir(request->context->cache))
-        rt_fail_path(rt_cache_dir(request->context->cache));
-    return status;
+    rt_describe_command(&request->bundle->spec, key->kind == RT_KIND_PTX ? "ptx" : "cubin", folder, command);
+    rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache, and compiling is %s; this builds it: %s", what,
+            policy == SMLA_JIT_SEALED ? "sealed" : "off", command);
+    if (folder)
+        rt_fail_path(folder);
+    return SMLA_ERROR_NOT_CACHED;
 }
 
-static smla_status compile(const struct request *request, const struct rt_key *key, struct rt_entry *out, bool *lasting)
+/* ---- Looking ------------------------------------------------------------------------------------------------ */
+
+static void tell_found(const struct rt_request *request, const struct rt_key *key, enum rt_tier tier, uint64_t start_ns)
 {
-    struct rt_counters *counters = &request->context->counters;
-    const struct rt_nvrtc *nvrtc;
-    smla_status status =
-        rt_context_nvrtc(request->context, request->bundle->spec.target, request->max_nvrtc_major, &nvrtc);
+    static const struct {
+        uint32_t kind, tier;
+        const char *words;
+    } rows[] = {
+        /* no read-only tier */
+        [RT_TIER_NONE] = {SMLA_EVENT_CACHE_HIT, SMLA_TIER_CACHE, "found in the cache folder:"},
+        [RT_TIER_BUNDLE] = {SMLA_EVENT_BUNDLE_HIT, SMLA_TIER_BUNDLE, "found in a bundle:"},
+        [RT_TIER_SYSTEM] = {SMLA_EVENT_SYSTEM_HIT, SMLA_TIER_SYSTEM, "found in the system folder:"},
+    };
 
-    if (status != SMLA_OK)
-        return status;
-    const uint64_t start = rt_now_ns();
-    rt_count(&counters->compiles, 1);
-    status = rt_compile(nvrtc, request->bundle, key, out, lasting);
-    rt_count(&counters->compile_ns, rt_now_ns() - start);
-    if (status != SMLA_OK)
-        rt_count(&counters->compile_failures, 1);
-    return status;
+    rt_request_tell(request, key,
+                    (struct rt_event){.kind = rows[tier].kind,
+                                      .level = SMLA_LOG_DEBUG,
+                                      .tier = rows[tier].tier,
+                                      .duration_ns = rt_now_ns() - start_ns},
+                    rows[tier].words);
 }
 
-static void log_compiled(const struct request *request, const struct rt_entry *entry)
-{
-    rt_log_line(&request->context->settings.log, SMLA_LOG_INFO,
-                "compiled %s with NVRTC %d.%d in %u ms: %d registers, %d bytes spilled", entry->info.description,
-                entry->info.builder.nvrtc_major, entry->info.builder.nvrtc_minor, (unsigned)entry->info.compile_ms,
-                entry->info.registers, entry->info.spill_bytes);
-}
-
-/* Looks into the cache folder. A compiler that is not open yet stays closed when the folder has the entry. */
-static bool find_on_disk(const struct request *request, const struct rt_key *key, bool again, struct rt_entry *out)
+bool rt_request_find_on_disk(const struct rt_request *request, const struct rt_key *key, bool again,
+                             struct rt_entry *out)
 {
     const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
     const struct rt_builder *builder = nvrtc ? &nvrtc->builder : NULL;
     const char *arch = request->bundle->spec.target->arch;
     struct rt_cache *cache = request->context->cache;
+    const uint64_t start = rt_now_ns();
     const bool found = again ? rt_cache_find_again(cache, key, arch, builder, request->max_nvrtc_major, out)
                              : rt_cache_find(cache, key, arch, builder, request->max_nvrtc_major, out);
 
-    if (found)
+    if (found) {
         rt_count(&request->context->counters.disk_hits, 1);
+        tell_found(request, key, RT_TIER_NONE, start);
+    }
     return found;
 }
 
 /* Looks into bundles and the system folder, which nobody writes to meanwhile. */
-static bool find_read_only(const struct request *request, const struct rt_key *key, struct rt_entry *out)
+static bool find_read_only(const struct rt_request *request, const struct rt_key *key, struct rt_entry *out)
 {
     struct rt_counters *counters = &request->context->counters;
     const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
+    const uint64_t start = rt_now_ns();
     const enum rt_tier tier = rt_tiers_find(&request->context->tiers, key, request->bundle->spec.target->arch,
                                             nvrtc ? &nvrtc->builder : NULL, request->max_nvrtc_major, out);
 
-    if (tier != RT_TIER_NONE)
+    if (tier != RT_TIER_NONE) {
         rt_count(tier == RT_TIER_BUNDLE ? &counters->bundle_hits : &counters->system_hits, 1);
+        tell_found(request, key, tier, start);
+    }
     return tier != RT_TIER_NONE;
 }
 
-/* ---- One compilation a key among the processes of this node ------------------------------------------------- */
+/* ---- With a limit: a compiler cannot be stopped, so another thread waits for it ------------------------------ */
 
-static void tell_no_lock(const struct request *request, const char *why)
+/* What a worker makes, long after the request that wanted it perhaps. */
+struct making {
+    struct rt_work work; /* first */
+    struct rt_request request;
+    struct gen_bundle bundle;
+    struct rt_key key;
+    struct rt_slot *slot;
+};
+
+static void end_making(struct making *making, smla_status status, const struct rt_entry *image, bool lasting)
 {
-    if (!__atomic_exchange_n(&request->context->no_lock_told, true, __ATOMIC_RELAXED))
-        rt_log_line(&request->context->settings.log, SMLA_LOG_INFO,
-                    "no lock is to be had among the processes of this node, so each compiles for itself: %s", why);
+    rt_store_finish(&making->request.context->store, making->slot, status, image, lasting);
+    gen_bundle_free(&making->bundle);
+    free(making);
 }
 
-static void sleep_ms(long milliseconds)
+static void run_making(struct rt_work *work)
 {
-    const struct timespec pause = {.tv_nsec = milliseconds * 1000000};
+    struct making *making = (struct making *)work;
+    struct rt_entry image;
+    bool lasting = false;
 
-    nanosleep(&pause, NULL);
+    const smla_status status = rt_request_make_missing(&making->request, &making->key, &image, &lasting);
+    end_making(making, status, &image, lasting);
 }
 
-/* Waits for the lock and for the entry, whichever comes first. True: *out is what another process compiled. */
-static bool wait_for_turn(const struct request *request, const struct rt_key *key, struct rt_node_lock *lock,
-                          enum rt_node_lock_state *turn, struct rt_entry *out)
+static void drop_making(struct rt_work *work)
 {
-    const uint64_t start = rt_now_ns();
-    char why[RT_WHY_BYTES];
-    uint64_t waited = 0;
-    bool found = false;
-
-    for (long pause = FIRST_PAUSE_MS;; pause = pause < LONGEST_PAUSE_MS ? 2 * pause : LONGEST_PAUSE_MS) {
-        *turn = rt_node_lock_try(lock, why);
-        if (*turn == RT_NODE_LOCK_NONE)
-            tell_no_lock(request, why);
-        else /* held, too: an entry may have come between the miss and the lock */
-            found = find_on_disk(request, key, true, out);
-        if (found || *turn != RT_NODE_LOCK_BUSY || waited >= longest_wait_ns)
-            break;
-        sleep_ms(pause);
-        waited = rt_now_ns() - start;
-    }
-    if (waited > 0) {
-        rt_count(&request->context->counters.node_waits, 1);
-        rt_count(&request->context->counters.node_wait_ns, waited);
-    }
-    if (waited > 0 && found)
-        rt_log_line(&request->context->settings.log, SMLA_LOG_INFO, "another process compiled %s: waited %u ms for it",
-                    out->info.description, (unsigned)(waited / 1000000u));
-    return found;
+    end_making((struct making *)work,
+               rt_fail(SMLA_ERROR_UNAVAILABLE, "the context was destroyed before the kernel was compiled"), NULL,
+               false);
 }
 
-/* True: *out is what another process compiled. Otherwise the caller compiles, and then closes the lock, which it holds
- * when others should wait for it. */
-static bool found_meanwhile(const struct request *request, const struct rt_key *key, struct rt_node_lock *lock,
-                            struct rt_entry *out)
+static smla_status hand_over(const struct rt_request *request, const struct rt_key *key, struct rt_slot *slot,
+                             struct rt_store_made *made)
 {
-    const struct rt_settings *settings = &request->context->settings;
-    char why[RT_WHY_BYTES];
-    enum rt_node_lock_state turn;
+    struct making *making = calloc(1, sizeof *making);
+    struct gen_refusal refusal;
 
-    lock->file = -1;
-    if (!rt_cache_publishes(request->context->cache)) /* nobody would find what this process compiles */
-        return false;
-    if (!rt_node_lock_open(settings->runtime_dir, key, lock, why)) {
-        tell_no_lock(request, why);
-        return false;
+    if (making == NULL)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a compilation's record");
+    making->work = (struct rt_work){.run = run_making, .drop = drop_making};
+    making->key = *key;
+    making->slot = slot;
+    making->request = *request;
+    making->request.bundle = &making->bundle;
+    smla_status status = gen_bundle_make_again(request->bundle, &making->bundle, &refusal);
+    if (status != SMLA_OK) {
+        free(making);
+        return rt_fail(status, "%s", refusal.text);
     }
-    const bool found = wait_for_turn(request, key, lock, &turn, out);
-    if (turn == RT_NODE_LOCK_BUSY && !found)
-        rt_log_line(&settings->log, SMLA_LOG_WARNING,
-                    "another process has been compiling the same kernel for %u s: compiling it here too",
-                    (unsigned)(longest_wait_ns / 1000000000u));
-    /* One that compiled and could not write the entry down, on a full disk perhaps: by turns each would wait for all
-     * before it. */
-    if (found || turn != RT_NODE_LOCK_HELD || rt_node_lock_failed_meanwhile(lock))
-        rt_node_lock_close(lock);
-    return found;
-}
-
-static smla_status compile_and_publish(const struct request *request, const struct rt_key *key,
-                                       struct rt_node_lock *lock, struct rt_entry *out, bool *lasting)
-{
-    smla_context *context = request->context;
-    const smla_status status = compile(request, key, out, lasting);
-    bool published = false;
-
-    if (status == SMLA_OK) {
-        log_compiled(request, out);
-        published = rt_cache_publish(context->cache, out);
-    }
-    if (!published && lock->file >= 0)
-        rt_node_lock_tell_failure(lock);
-    rt_node_lock_close(lock);
+    made->deadline_ns = rt_now_ns() + request->context->settings.compile_limit_ms * (uint64_t)1000000;
+    status = rt_workers_add(&request->context->compiling, &making->work);
+    if (status == SMLA_OK)
+        return SMLA_PENDING;
+    gen_bundle_free(&making->bundle);
+    free(making);
     return status;
+}
+
+static smla_status fail_in_time(const struct rt_request *request, const struct rt_key *key)
+{
+    const uint32_t limit_ms = request->context->settings.compile_limit_ms;
+    char what[RT_DESCRIPTION_BYTES];
+
+    rt_count(&request->context->counters.compile_timeouts, 1);
+    rt_request_tell(request, key,
+                    (struct rt_event){.kind = SMLA_EVENT_COMPILE_TIMEOUT,
+                                      .level = SMLA_LOG_INFO,
+                                      .status = SMLA_ERROR_TIMEOUT,
+                                      .duration_ns = limit_ms * (uint64_t)1000000},
+                    "not waited for any longer, but being compiled:");
+    rt_describe(&request->bundle->spec, what);
+    return rt_fail(
+        SMLA_ERROR_TIMEOUT,
+        "%s was not compiled within compile_limit_ms, %u ms. The compilation goes on, and what comes of it is "
+        "kept: ask again, or allow more",
+        what, (unsigned)limit_ms);
 }
 
 /* ---- In one process ----------------------------------------------------------------------------------------- */
 
 /* What the store calls, once for a key. */
-static smla_status make_image(void *user, const struct rt_key *key, struct rt_entry *out, bool *lasting)
+static smla_status make_image(void *user, const struct rt_key *key, struct rt_slot *slot, struct rt_entry *out,
+                              struct rt_store_made *made)
 {
-    const struct request *request = user;
-    smla_context *context = request->context;
-    const bool may_compile = context->settings.jit_policy == SMLA_JIT_ON;
-    struct rt_node_lock lock;
+    const struct rt_request *request = user;
 
-    if (find_read_only(request, key, out) || find_on_disk(request, key, false, out) ||
-        (may_compile && found_meanwhile(request, key, &lock, out)))
+    if (find_read_only(request, key, out) || rt_request_find_on_disk(request, key, false, out))
         return SMLA_OK;
-    rt_count(&context->counters.misses, 1);
-    return may_compile ? compile_and_publish(request, key, &lock, out, lasting) : refuse_compile(request, key->kind);
+    if (rt_context_jit_policy(request->context) != SMLA_JIT_ON) {
+        rt_count(&request->context->counters.misses, 1);
+        return refuse_compile(request, key);
+    }
+    if (request->context->settings.compile_limit_ms > 0)
+        return hand_over(request, key, slot, made);
+    return rt_request_make_missing(request, key, out, &made->lasting);
+}
+
+static void note_hit(const struct rt_request *request, const struct rt_key *key, enum rt_store_origin origin,
+                     uint64_t start_ns)
+{
+    const bool waited = origin == RT_STORE_WAITED;
+
+    rt_count(&request->context->counters.memory_hits, 1);
+    rt_request_tell(request, key,
+                    (struct rt_event){.kind = waited ? SMLA_EVENT_THREAD_WAIT : SMLA_EVENT_MEMORY_HIT,
+                                      .level = SMLA_LOG_DEBUG,
+                                      .tier = SMLA_TIER_MEMORY,
+                                      .duration_ns = rt_now_ns() - start_ns},
+                    waited ? "another thread made" : "found in memory:");
 }
 
 smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, enum rt_kind kind,
                       int32_t max_nvrtc_major, const struct rt_entry **out)
 {
-    struct request request = {context, bundle, max_nvrtc_major};
+    struct rt_request request = {context, bundle, max_nvrtc_major};
+    const uint64_t start = rt_now_ns();
     enum rt_store_origin origin;
     struct rt_key key;
     smla_status status = rt_key_make(bundle, kind, &key);
@@ -211,6 +237,10 @@ smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, en
     if (origin == RT_STORE_WAITED)
         rt_count(&context->counters.shared_waits, 1);
     if (status == SMLA_OK && origin != RT_STORE_MADE)
-        rt_count(&context->counters.memory_hits, 1);
+        note_hit(&request, &key, origin, start);
+    if (status == SMLA_PENDING)
+        return fail_in_time(&request, &key);
+    if (status != SMLA_OK && origin == RT_STORE_HAD)
+        rt_request_tell_remembered(&request, &key);
     return status;
 }

@@ -56,6 +56,32 @@ static smla_status read_policies(struct rt_settings *settings, const smla_contex
     return status;
 }
 
+static smla_status limit_from_environment(uint32_t *limit_ms)
+{
+    const char *value = environment("SMLA_COMPILE_LIMIT_MS");
+    char *end;
+
+    *limit_ms = 0;
+    if (value == NULL)
+        return SMLA_OK;
+    errno = 0;
+    const unsigned long long number = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || number >= UINT32_MAX)
+        return rt_fail(
+            SMLA_ERROR_INVALID_ARGUMENT,
+            "the environment variable SMLA_COMPILE_LIMIT_MS is \"%.40s\": it may be a number of milliseconds "
+            "below %u, or 0 for no limit",
+            value, (unsigned)UINT32_MAX);
+    *limit_ms = (uint32_t)number;
+    return SMLA_OK;
+}
+
+static smla_status read_limit(struct rt_settings *settings, const smla_context_desc *desc)
+{
+    settings->compile_limit_ms = desc->compile_limit_ms != SMLA_COMPILE_LIMIT_NONE ? desc->compile_limit_ms : 0;
+    return desc->compile_limit_ms == 0 ? limit_from_environment(&settings->compile_limit_ms) : SMLA_OK;
+}
+
 static smla_status check_desc(const smla_context_desc *desc)
 {
     if (desc->flags & ~(uint32_t)(SMLA_CONTEXT_PRIMARY | SMLA_CONTEXT_OWN_CACHE))
@@ -67,9 +93,9 @@ static smla_status check_desc(const smla_context_desc *desc)
                        (unsigned)desc->cache_policy);
     if (desc->jit_policy > SMLA_JIT_SEALED)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "jit_policy %u: SMLA_JIT_* is 0 to 3", (unsigned)desc->jit_policy);
-    if (desc->reserved != 0)
+    if (desc->reserved != 0 || desc->reserved_2 != 0)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_context_desc.reserved is %u: zero the struct first",
-                       (unsigned)desc->reserved);
+                       (unsigned)(desc->reserved | desc->reserved_2));
     if ((desc->flags & SMLA_CONTEXT_PRIMARY) && desc->device < 0)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "device %d: CUDA ordinals start at 0", (int)desc->device);
     return SMLA_OK;
@@ -150,10 +176,12 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
     memset(settings, 0, sizeof *settings);
     settings->flags = desc->flags;
     settings->device = desc->device;
-    settings->log = (struct rt_log){desc->log, desc->log_user};
+    settings->log = (struct rt_log){.fn = desc->log, .user = desc->log_user};
     smla_status status = check_desc(desc);
     if (status == SMLA_OK)
         status = read_policies(settings, desc);
+    if (status == SMLA_OK)
+        status = read_limit(settings, desc);
     if (status == SMLA_OK)
         status = copy_string(&settings->driver_path, first_of(desc->driver_path, environment("SMLA_DRIVER")));
     if (status == SMLA_OK)

@@ -10,7 +10,7 @@ struct rt_settings {
     uint32_t flags;
     int32_t device;
     uint32_t cache_policy; /* never DEFAULT */
-    uint32_t jit_policy;   /* never DEFAULT */
+    uint32_t jit_policy;   /* never DEFAULT; atomic: smla_context_seal */
     char *driver_path;     /* NULL: the system's search */
     char *nvrtc_path;      /* NULL: the search of nvrtc_table.h */
     char *cache_dir;       /* absolute; NULL: none */
@@ -19,6 +19,7 @@ struct rt_settings {
     char *system_dir;      /* NULL: none */
     char *runtime_dir;     /* absolute; NULL: none. For locks */
     struct rt_log log;
+    uint32_t compile_limit_ms; /* 0: none */
 };
 
 /* Returns SMLA_OK; INVALID_ARGUMENT (also for an environment variable with an unknown word); IO; OUT_OF_MEMORY.

@@ -307,12 +307,17 @@ static void tell(const struct rt_smlab *smlab, const struct rt_smlab_row *row, e
                  const char *why, const struct rt_log *log, struct rt_cache_counters *counters)
 {
     const bool damaged = result == RT_READ_DAMAGED;
+    const struct rt_event event = {.kind = damaged ? SMLA_EVENT_DAMAGE : SMLA_EVENT_UNUSED,
+                                   .level = SMLA_LOG_WARNING,
+                                   .status = SMLA_ERROR_IO,
+                                   .tier = SMLA_TIER_BUNDLE,
+                                   .key = &row->key};
     char id[RT_DIGEST_HEX];
 
     __atomic_fetch_add(damaged ? &counters->damaged : &counters->errors, 1, __ATOMIC_RELAXED);
     rt_digest_hex(&row->key.kernel_id, id);
-    rt_log_line(log, SMLA_LOG_WARNING, "kernel %.16s in the bundle %s is %s: %s", id, smlab->path,
-                damaged ? "damaged and not used" : "not used", why);
+    rt_tell(log, &event, "kernel %.16s in the bundle %s is %s: %s", id, smlab->path,
+            damaged ? "damaged and not used" : "not used", why);
 }
 
 bool rt_smlab_find(struct rt_smlab *smlab, const struct rt_key *key, const char *arch, const struct rt_builder *builder,

@@ -1,3 +1,6 @@
+#include <stdlib.h>
+#include <string.h>
+
 #include "context.h"
 #include "error.h"
 #include "sized.h"
@@ -29,6 +32,50 @@ smla_status smla_stats(const smla_context *context, smla_stats_counters *out)
         .node_wait_ns = rt_counted(&own->node_wait_ns),
         .bundle_hits = rt_counted(&own->bundle_hits),
         .system_hits = rt_counted(&own->system_hits),
+        .compile_timeouts = rt_counted(&own->compile_timeouts),
+        .remembered_failures = rt_counted(&own->remembered_failures),
+        .events = rt_counted(&context->events.count),
     };
     return rt_sized_write(out, &full, sizeof full);
+}
+
+/* The caller's structs may be smaller than ours, or larger: then what we do not know is zero. */
+static void write_events(smla_event *to, const smla_event *from, size_t count, size_t size)
+{
+    const size_t common = size < sizeof *from ? size : sizeof *from;
+    const uint32_t struct_size = (uint32_t)size;
+
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *event = (uint8_t *)to + i * size;
+
+        memset(event, 0, size);
+        memcpy(event, &from[i], common);
+        memcpy(event, &struct_size, sizeof struct_size);
+    }
+}
+
+smla_status smla_events(smla_context *context, uint64_t since, smla_event *events, size_t capacity, size_t *count)
+{
+    smla_event first;
+
+    if (context == NULL || count == NULL || (events == NULL && capacity > 0))
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_events: %s is NULL",
+                       context == NULL ? "context"
+                       : count == NULL ? "count"
+                                       : "events");
+    if (capacity == 0) {
+        *count = 0;
+        return SMLA_OK;
+    }
+    const smla_status status = rt_sized_read(&first, sizeof first, events, "smla_event");
+    if (status != SMLA_OK)
+        return status;
+    const size_t most = capacity < RT_EVENTS_KEPT ? capacity : RT_EVENTS_KEPT;
+    smla_event *copies = malloc(most * sizeof *copies);
+    if (copies == NULL)
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for %zu events", most);
+    *count = rt_events_read(&context->events, since, copies, most);
+    write_events(events, copies, *count, events->struct_size);
+    free(copies);
+    return SMLA_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "thread.h"
 
 enum slot_state { SLOT_BUSY, SLOT_READY, SLOT_FAILED };
 
@@ -11,8 +12,9 @@ struct rt_slot {
     struct rt_slot *next;
     struct rt_key key;
     enum slot_state state;
-    int users;   /* threads that read the slot: the maker and those who wait */
-    bool listed; /* found by new callers; a failure that may pass is not */
+    int users;            /* who uses the slot: the caller that makes it, those who wait, and who finishes it */
+    uint64_t deadline_ns; /* nobody waits longer */
+    bool listed;          /* found by new callers; a failure that may pass is not */
     struct rt_entry image;
     struct rt_error *failure; /* allocated beforehand, so that a failure can always be told */
 };
@@ -22,7 +24,7 @@ smla_status rt_store_init(struct rt_store *store)
     store->first = NULL;
     if (pthread_mutex_init(&store->lock, NULL) != 0)
         return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a lock");
-    if (pthread_cond_init(&store->changed, NULL) != 0) {
+    if (!rt_condition_init(&store->changed)) {
         pthread_mutex_destroy(&store->lock);
         return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a condition");
     }
@@ -83,6 +85,7 @@ static struct rt_slot *add_slot(struct rt_store *store, const struct rt_key *key
     slot->key = *key;
     slot->listed = true;
     slot->users = 1;
+    slot->deadline_ns = UINT64_MAX;
     slot->next = store->first;
     store->first = slot;
     return slot;
@@ -108,21 +111,19 @@ static void leave(struct rt_slot *slot)
 
 static smla_status result_of(struct rt_slot *slot, const struct rt_entry **out)
 {
+    if (slot->state == SLOT_BUSY)
+        return SMLA_PENDING;
     if (slot->state == SLOT_FAILED)
         return rt_error_restore(slot->failure);
     *out = &slot->image;
     return SMLA_OK;
 }
 
-/* Called with the lock held, which it gives up while making. */
-static smla_status make_slot(struct rt_store *store, struct rt_slot *slot, rt_store_make_fn make, void *user)
+static void finish(struct rt_store *store, struct rt_slot *slot, smla_status status, const struct rt_entry *image,
+                   bool lasting)
 {
-    bool lasting = false;
-
-    pthread_mutex_unlock(&store->lock);
-    const smla_status status = make(user, &slot->key, &slot->image, &lasting);
-    pthread_mutex_lock(&store->lock);
     if (status == SMLA_OK) {
+        slot->image = *image;
         slot->state = SLOT_READY;
         free(slot->failure);
         slot->failure = NULL;
@@ -133,13 +134,42 @@ static smla_status make_slot(struct rt_store *store, struct rt_slot *slot, rt_st
             unlist(store, slot);
     }
     pthread_cond_broadcast(&store->changed);
-    return status;
+    leave(slot);
 }
 
+/* Called with the lock held, which it gives up while making. */
+static void make_slot(struct rt_store *store, struct rt_slot *slot, rt_store_make_fn make, void *user)
+{
+    struct rt_store_made made = {.lasting = false};
+    struct rt_entry image;
+
+    slot->users++; /* for who finishes it, which may be over when make returns */
+    pthread_mutex_unlock(&store->lock);
+    const smla_status status = make(user, &slot->key, slot, &image, &made);
+    pthread_mutex_lock(&store->lock);
+    if (status == SMLA_PENDING) {
+        slot->deadline_ns = made.deadline_ns;
+        pthread_cond_broadcast(&store->changed);
+    } else {
+        finish(store, slot, status, &image, made.lasting);
+    }
+}
+
+void rt_store_finish(struct rt_store *store, struct rt_slot *slot, smla_status status, const struct rt_entry *image,
+                     bool lasting)
+{
+    pthread_mutex_lock(&store->lock);
+    finish(store, slot, status, image, lasting);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Also past the deadline one look is taken. */
 static void wait_for(struct rt_store *store, struct rt_slot *slot)
 {
-    while (slot->state == SLOT_BUSY)
-        pthread_cond_wait(&store->changed, &store->lock);
+    bool in_time = true;
+
+    while (slot->state == SLOT_BUSY && in_time)
+        in_time = rt_wait_until(&store->changed, &store->lock, slot->deadline_ns);
 }
 
 /* One pass under the lock. *again: the image waited for is of no use here, so look once more. */
@@ -159,9 +189,9 @@ static smla_status get_once(struct rt_store *store, const struct rt_key *key, in
     } else {
         *origin = slot->state == SLOT_BUSY ? RT_STORE_WAITED : RT_STORE_HAD;
         slot->users++;
-        wait_for(store, slot);
-        *again = !serves(slot, key, max_nvrtc_major);
     }
+    wait_for(store, slot);
+    *again = *origin != RT_STORE_MADE && !serves(slot, key, max_nvrtc_major);
     const smla_status status = *again ? SMLA_OK : result_of(slot, out);
     leave(slot);
     return status;

@@ -15,8 +15,15 @@ struct rt_store {
     struct rt_slot *first;
 };
 
-/* Makes an image. *lasting: set on failures that the same key will always give; they are remembered. */
-typedef smla_status (*rt_store_make_fn)(void *user, const struct rt_key *key, struct rt_entry *out, bool *lasting);
+/* What else came of making an image. */
+struct rt_store_made {
+    bool lasting;         /* a failure that the same key will always give: it is remembered */
+    uint64_t deadline_ns; /* with SMLA_PENDING: until when, by rt_now_ns, others wait for the image */
+};
+
+/* Makes an image. SMLA_PENDING: another thread makes it, and will call rt_store_finish with this slot. */
+typedef smla_status (*rt_store_make_fn)(void *user, const struct rt_key *key, struct rt_slot *slot,
+                                        struct rt_entry *out, struct rt_store_made *made);
 
 enum rt_store_origin {
     RT_STORE_MADE,  /* by this call, or it failed in it */
@@ -29,9 +36,15 @@ void rt_store_free(struct rt_store *store);
 
 /* Finds an image or has `make` make it, without the lock held. max_nvrtc_major: an image by a newer major does not
  * count (0: any). *origin is set in every case. *out belongs to the store. A failure is the maker's, also for those
- * who waited: the thread's last error is set to it. */
+ * who waited: the thread's last error is set to it. SMLA_PENDING, without an error: it is being made, and the deadline
+ * is past. */
 smla_status rt_store_get(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
                          rt_store_make_fn make, void *user, const struct rt_entry **out, enum rt_store_origin *origin);
+
+/* Ends what a make began that returned SMLA_PENDING: with an image, which is the store's from then on, or with a
+ * failure, which is this thread's last error. */
+void rt_store_finish(struct rt_store *store, struct rt_slot *slot, smla_status status, const struct rt_entry *image,
+                     bool lasting);
 
 /* Lists the finished images, in no order: *out is a malloc'd array (NULL when there is none) of entries that belong to
  * the store. Returns SMLA_OK; OUT_OF_MEMORY. */

@@ -32,14 +32,18 @@ static void open_bundle(struct rt_tiers *tiers, const char *path)
         tiers->bundles[tiers->bundle_count++] = smlab;
     if (whole)
         return;
-    __atomic_fetch_add(result == RT_READ_OK || result == RT_READ_DAMAGED ? &tiers->counters.damaged
-                                                                         : &tiers->counters.errors,
-                       1, __ATOMIC_RELAXED);
-    rt_log_line(&tiers->log, SMLA_LOG_WARNING, "the bundle %s is %s: %s", path,
-                result == RT_READ_OK        ? "damaged"
-                : result == RT_READ_DAMAGED ? "damaged and not used"
-                                            : "not used",
-                why);
+    const bool damaged = result == RT_READ_OK || result == RT_READ_DAMAGED;
+    const struct rt_event event = {.kind = damaged ? SMLA_EVENT_DAMAGE : SMLA_EVENT_UNUSED,
+                                   .level = SMLA_LOG_WARNING,
+                                   .status = SMLA_ERROR_IO,
+                                   .tier = SMLA_TIER_BUNDLE};
+
+    __atomic_fetch_add(damaged ? &tiers->counters.damaged : &tiers->counters.errors, 1, __ATOMIC_RELAXED);
+    rt_tell(&tiers->log, &event, "the bundle %s is %s: %s", path,
+            result == RT_READ_OK        ? "damaged"
+            : result == RT_READ_DAMAGED ? "damaged and not used"
+                                        : "not used",
+            why);
 }
 
 static smla_status open_bundles(struct rt_tiers *tiers, const char *list)

@@ -35,7 +35,7 @@ void cache_log_line(void *user, int32_t level, const char *line)
 
 int cache_open(const struct cache_options *options, bool writable, struct cache_folder *folder)
 {
-    const struct rt_log log = {cache_log_line, NULL};
+    const struct rt_log log = {.fn = cache_log_line};
     struct stat info;
     *folder = (struct cache_folder){.path = cache_folder_of(options)};
     if (folder->path == NULL)

@@ -135,7 +135,7 @@ static int take_members(struct imported *imported)
 
 static int open_folder(struct imported *imported)
 {
-    const struct rt_log log = {cache_log_line, NULL};
+    const struct rt_log log = {.fn = cache_log_line};
     imported->path = cache_folder_of(imported->options);
     if (imported->path == NULL)
         return CLI_UNAVAILABLE;

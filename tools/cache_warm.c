@@ -257,7 +257,7 @@ static bool all_read_back(const struct warm_kernel *kernel)
 
 static int visit_folder(struct warm *warm)
 {
-    const struct rt_log log = {cache_log_line, NULL};
+    const struct rt_log log = {.fn = cache_log_line};
     struct rt_cache *cache;
     if (rt_cache_open(warm->folder, false, true, &log, &cache) != SMLA_OK)
         return cli_smla_error(warm->folder);

@@ -4,7 +4,8 @@
  *
  * Conventions that hold for every function below:
  *  - A function that can fail returns an smla_status; SMLA_OK is 0. On any other status the outputs are untouched
- *    and smla_last_error() tells, for this thread, what was asked, what the limit is and what would work.
+ *    and smla_last_error() tells, for this thread, what was asked, what the limit is and what would work. SMLA_PENDING
+ *    is an answer, not a failure: outputs are untouched, and so is smla_last_error().
  *  - Every struct starts with `struct_size`: set it to sizeof of the struct and zero the rest; zero means default.
  *    A smaller struct (an older caller) is read as if zero-filled. A larger one (a newer caller) is accepted when
  *    what is beyond this library's size is zero, and refused with SMLA_ERROR_UNSUPPORTED otherwise.
@@ -48,7 +49,9 @@ typedef int32_t smla_status;
     X(SMLA_ERROR_IO, 6, "a file or folder cannot be used")                                                             \
     X(SMLA_ERROR_OUT_OF_MEMORY, 7, "out of host memory")                                                               \
     X(SMLA_ERROR_DRIVER, 8, "a CUDA driver call failed")                                                               \
-    X(SMLA_ERROR_INTERNAL, 9, "a fault in smla: please report it")
+    X(SMLA_ERROR_INTERNAL, 9, "a fault in smla: please report it")                                                     \
+    X(SMLA_PENDING, 10, "not ready yet: ask again")                                                                    \
+    X(SMLA_ERROR_TIMEOUT, 11, "not ready in the time that was allowed: ask again, or allow more")
 
 enum {
 #define SMLA_STATUS_ENUM(name, value, text) name = (value),
@@ -97,8 +100,11 @@ enum {
     SMLA_JIT_DEFAULT = 0, /* SMLA_JIT, else on */
     SMLA_JIT_ON = 1,
     SMLA_JIT_OFF = 2,   /* a miss is SMLA_ERROR_NOT_CACHED with the smla-gen line that builds the kernel */
-    SMLA_JIT_SEALED = 3 /* as off, and counted: for after warm-up */
+    SMLA_JIT_SEALED = 3 /* as off: for after warm-up, see smla_context_seal */
 };
+
+/* Of smla_context_desc.compile_limit_ms: no limit, whatever the environment says. */
+#define SMLA_COMPILE_LIMIT_NONE UINT32_MAX
 
 enum {
     /* Retain the primary CUDA context of `device` for the life of the smla_context and use it for kernels. Without
@@ -109,11 +115,15 @@ enum {
     SMLA_CONTEXT_OWN_CACHE = 1u << 1
 };
 
-enum { SMLA_LOG_WARNING = 1, SMLA_LOG_INFO = 2 };
+enum {
+    SMLA_LOG_WARNING = 1,
+    SMLA_LOG_INFO = 2, /* what took time or changed something: compiled, waited, removed */
+    SMLA_LOG_DEBUG = 3 /* what is usual: found, loaded, written */
+};
 
-/* Receives one line without a line end. Called from whichever thread does the work, never from a kernel call; from
- * several at once, too, even where one alone prepares: two kernels of a description are compiled beside each other.
- * It must not call smla. */
+/* Receives one line without a line end for each event (smla_events). Called from whichever thread does the work, never
+ * from a kernel call; from several at once, too, even where one alone prepares: two kernels of a description are
+ * compiled beside each other. It must not call smla. */
 typedef void (*smla_log_fn)(void *user, int32_t level, const char *line);
 
 typedef struct smla_context_desc {
@@ -128,7 +138,11 @@ typedef struct smla_context_desc {
     const char *cache_dir;   /* NULL: SMLA_CACHE_DIR, else $XDG_CACHE_HOME/smla, else ~/.cache/smla */
     smla_log_fn log;         /* NULL: none */
     void *log_user;
-    const char *bundles; /* bundle files (*.smlab) with colons between them; NULL: SMLA_BUNDLE; "": none */
+    const char *bundles;       /* bundle files (*.smlab) with colons between them; NULL: SMLA_BUNDLE; "": none */
+    uint32_t compile_limit_ms; /* 0: SMLA_COMPILE_LIMIT_MS, else none. How long a call waits for a kernel that no tier
+                                  has: to be compiled, by this process or another. A call that waited so long returns
+                                  TIMEOUT; the compilation goes on, and who asks later has what came of it */
+    uint32_t reserved_2;
 } smla_context_desc;
 
 /* Creates a context. Opens neither driver nor compiler, unless SMLA_CONTEXT_PRIMARY asks for the driver.
@@ -140,8 +154,16 @@ typedef struct smla_context_desc {
  * without a usable driver or device); DRIVER; OUT_OF_MEMORY. Since 0.1. */
 SMLA_API smla_status smla_context_create(const smla_context_desc *desc, smla_context **out);
 
-/* Destroys a context and everything it cached in memory. Kernels made from it must have been destroyed before.
- * NULL is allowed. Since 0.1. */
+/* Says that warm-up is over: from now on the context compiles nothing, as with SMLA_JIT_SEALED, and what would have to
+ * be compiled is NOT_CACHED, an event and a number (refused_compiles). Compilations that have begun go on, and who
+ * waits for them is served; a prepare in the background that comes to its compilation later is refused. There is no way
+ * back. Returns SMLA_OK; INVALID_ARGUMENT (NULL). Since 0.1. */
+SMLA_API smla_status smla_context_seal(smla_context *context);
+
+/* Destroys a context and everything it cached in memory. Kernels made from it must have been destroyed before. Waits
+ * for compilations that go on in the background, because a compiler cannot be stopped; a prepare in the background that
+ * has not begun never does, and one that is under way or done is lost (smla_prepare_start). NULL is allowed. Since 0.1.
+ */
 SMLA_API void smla_context_destroy(smla_context *context);
 
 /* ---- Description ------------------------------------------------------------------------------------------- */
@@ -259,8 +281,49 @@ typedef struct smla_kernel smla_kernel;
  * CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY); leaves the current context
  * as it was. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no
  * NVRTC or one that does not know the target, called in a forked child, a driver without what a checked kernel calls);
- * NOT_CACHED; COMPILE (with the log); DRIVER; OUT_OF_MEMORY. Since 0.1. */
+ * NOT_CACHED; COMPILE (with the log; the source is not compiled again in this process: whoever asks gets the same
+ * error at once); TIMEOUT (compile_limit_ms); DRIVER; OUT_OF_MEMORY. What may pass (all but COMPILE) is tried again
+ * when it is asked for again. Since 0.1. */
 SMLA_API smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
+
+/* A prepare in the background: pending, then ready or failed, for good. Its kernel is handed over once. */
+typedef struct smla_preparation smla_preparation;
+
+/* Of smla_prepare_wait: without a limit. */
+#define SMLA_WAIT_FOREVER UINT32_MAX
+
+/* Begins what smla_prepare does in a thread of the context, and does not wait for it: the call takes microseconds.
+ * A context has at most four such threads, started when there is work; more preparations than that queue up. They block
+ * all signals but faults, and end with the context. (A fifth to eighth thread compiles companions, and with
+ * compile_limit_ms four more compile.)
+ *
+ * desc: copied. out: receives the preparation; the caller destroys it, before the context or after it.
+ * Stream and thread: the kernel belongs to the CUDA context that is current here and now (or the primary one by
+ * SMLA_CONTEXT_PRIMARY), which must live until the prepare is done. In a process where nobody has loaded the driver
+ * there is no such context, and the driver is not loaded to find that out.
+ * When the context is destroyed: what had not begun fails, what was under way is waited for, and a kernel that was not
+ * taken is lost: smla_prepare_poll and smla_prepare_wait return UNAVAILABLE, and smla_prepare_destroy is still due.
+ * In a child forked later the preparation stays in the parent: UNAVAILABLE there, and destroying it does nothing.
+ * Returns SMLA_OK; INVALID_ARGUMENT (NULL, a struct_size that cannot be); UNSUPPORTED (a struct of a newer smla);
+ * UNAVAILABLE (no current context, a forked child); DRIVER; OUT_OF_MEMORY (no thread to be had, too). All else comes
+ * from smla_prepare_poll and smla_prepare_wait. Since 0.1. */
+SMLA_API smla_status smla_prepare_start(smla_context *context, const smla_kernel_desc *desc, smla_preparation **out);
+
+/* Tells how far a preparation is; never waits.
+ *
+ * out: receives the kernel when it is ready, the caller's from then on (as from smla_prepare); NULL: only asks.
+ * Returns SMLA_OK when it is ready; SMLA_PENDING; the status of smla_prepare when it failed, each time, with what
+ * smla_last_error() would tell there told in this thread; INVALID_ARGUMENT (NULL preparation; the kernel was handed
+ * over before); UNAVAILABLE (its context was destroyed, a forked child). Since 0.1. */
+SMLA_API smla_status smla_prepare_poll(smla_preparation *preparation, smla_kernel **out);
+
+/* As smla_prepare_poll, after waiting until it is no longer pending, at most timeout_ms (SMLA_WAIT_FOREVER: no limit;
+ * 0: polls). SMLA_PENDING: the time is up. Several threads may wait; one of them gets the kernel. Since 0.1. */
+SMLA_API smla_status smla_prepare_wait(smla_preparation *preparation, uint32_t timeout_ms, smla_kernel **out);
+
+/* Destroys a preparation, and its kernel if nobody took it; does not wait. One that has not begun never does; one that
+ * is under way ends by itself, and what it compiled is kept for who asks next. NULL is allowed. Since 0.1. */
+SMLA_API void smla_prepare_destroy(smla_preparation *preparation);
 
 /* Destroys a kernel. Its code stays loaded until the context is destroyed. Launched work is not affected.
  * NULL is allowed. Since 0.1. */
@@ -592,19 +655,88 @@ typedef struct smla_stats_counters {
     uint64_t compile_ns;   /* time in the compiler, summed */
     uint64_t shared_waits; /* calls that waited for another thread's compilation of the same kernel */
     uint64_t entries_written;
-    uint64_t entries_damaged;  /* entries and bundles found damaged and treated as misses */
-    uint64_t cache_errors;     /* operations on folders and bundles that failed; the work went on from memory */
-    uint64_t refused_compiles; /* misses under SMLA_JIT_OFF or SMLA_JIT_SEALED */
-    uint64_t kernels_loaded;   /* modules handed to the driver */
-    uint64_t load_ns;          /* time loading and resolving them, summed */
-    uint64_t node_waits;       /* calls that waited for another process or context that compiled the same kernel */
-    uint64_t node_wait_ns;     /* time of those waits, summed; at most a minute each */
-    uint64_t bundle_hits;      /* answered from a bundle. Tiers in order: memory, bundles, system, cache folder */
-    uint64_t system_hits;      /* … from the system folder */
+    uint64_t entries_damaged;     /* entries and bundles found damaged and treated as misses */
+    uint64_t cache_errors;        /* operations on folders and bundles that failed; the work went on from memory */
+    uint64_t refused_compiles;    /* misses under SMLA_JIT_OFF, SMLA_JIT_SEALED or after smla_context_seal */
+    uint64_t kernels_loaded;      /* modules handed to the driver */
+    uint64_t load_ns;             /* time loading and resolving them, summed */
+    uint64_t node_waits;          /* calls that waited for another process or context that compiled the same kernel */
+    uint64_t node_wait_ns;        /* time of those waits, summed; at most a minute each */
+    uint64_t bundle_hits;         /* answered from a bundle. Tiers in order: memory, bundles, system, cache folder */
+    uint64_t system_hits;         /* … from the system folder */
+    uint64_t compile_timeouts;    /* calls that compile_limit_ms ended */
+    uint64_t remembered_failures; /* calls answered by an earlier failure to compile the same source */
+    uint64_t events;              /* since the context was made; the last of them are kept */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */
 SMLA_API smla_status smla_stats(const smla_context *context, smla_stats_counters *out);
+
+/* One row a kind of event: name, value (never renumbered), its word in smla_stats_json. */
+#define SMLA_EVENT_LIST(X)                                                                                             \
+    X(SMLA_EVENT_MEMORY_HIT, 1, "memory-hit")                                                                          \
+    X(SMLA_EVENT_BUNDLE_HIT, 2, "bundle-hit")                                                                          \
+    X(SMLA_EVENT_SYSTEM_HIT, 3, "system-hit")                                                                          \
+    X(SMLA_EVENT_CACHE_HIT, 4, "cache-hit") /* in the user's cache folder */                                           \
+    X(SMLA_EVENT_COMPILE_START, 5, "compile-start")                                                                    \
+    X(SMLA_EVENT_COMPILE_END, 6, "compile-end")         /* status: SMLA_OK, or why not */                              \
+    X(SMLA_EVENT_COMPILE_REFUSED, 7, "compile-refused") /* a miss where nothing is compiled: jit off, sealed */        \
+    X(SMLA_EVENT_COMPILE_TIMEOUT, 8, "compile-timeout") /* a call waited for compile_limit_ms */                       \
+    X(SMLA_EVENT_FAILURE_HIT, 9, "failure-hit")         /* the source was refused before, and is not compiled */       \
+    X(SMLA_EVENT_THREAD_WAIT, 10, "thread-wait")        /* a call waited for another thread's compilation */           \
+    X(SMLA_EVENT_NODE_WAIT, 11, "node-wait")            /* … for another process' */                                 \
+    X(SMLA_EVENT_STORE, 12, "store")                    /* an entry was written */                                     \
+    X(SMLA_EVENT_STORE_FAILED, 13, "store-failed")                                                                     \
+    X(SMLA_EVENT_DAMAGE, 14, "damage")    /* an entry, a bundle file or a part of one is not what was written */       \
+    X(SMLA_EVENT_UNUSED, 15, "unused")    /* a folder, file or lock that cannot be used, and is done without */        \
+    X(SMLA_EVENT_EVICTION, 16, "evicted") /* entries were removed from the cache folder */                             \
+    X(SMLA_EVENT_LOAD, 17, "load")        /* code was handed to the driver and resolved; status: SMLA_OK, or why not */
+
+enum {
+#define SMLA_EVENT_ENUM(name, value, text) name = (value),
+    SMLA_EVENT_LIST(SMLA_EVENT_ENUM)
+#undef SMLA_EVENT_ENUM
+};
+
+/* Where a kernel was found, or what is told of was. */
+enum { SMLA_TIER_NONE = 0, SMLA_TIER_MEMORY = 1, SMLA_TIER_BUNDLE = 2, SMLA_TIER_SYSTEM = 3, SMLA_TIER_CACHE = 4 };
+
+typedef struct smla_event {
+    uint32_t struct_size;
+    uint32_t kind;        /* SMLA_EVENT_* */
+    uint64_t number;      /* the context's first is 0 */
+    uint64_t time_ns;     /* when it was over, since 1970 (UTC) */
+    uint64_t duration_ns; /* 0: it took no time worth telling */
+    smla_status status;   /* of what failed; SMLA_OK */
+    uint32_t tier;        /* SMLA_TIER_* */
+    char kernel_id[72];   /* as of smla_support; "": it is about no kernel, or several */
+    char kernel[160];     /* its description; "": not known */
+    char message[320];    /* the line that smla_log_fn was given; both texts are cut to fit */
+} smla_event;
+
+/* Reads what the context did last, the oldest first: the last 256 events are kept. Kernel calls make no events.
+ *
+ * since: number of the first event wanted; 0 for all that are kept, else one more than the last one that was read. When
+ * the first one has a greater number, those between are gone.
+ * events: [capacity], where events[0].struct_size says how large each is; may be NULL when capacity is 0.
+ * count: receives how many were written.
+ * Returns SMLA_OK; INVALID_ARGUMENT (NULL, a struct_size that cannot be); UNSUPPORTED (events[0] is a struct of a newer
+ * smla, and not zero there); OUT_OF_MEMORY. Since 0.1. */
+SMLA_API smla_status smla_events(smla_context *context, uint64_t since, smla_event *events, size_t capacity,
+                                 size_t *count);
+
+/* Writes the counters and the events that are kept as one JSON object in UTF-8:
+ *
+ *   {"smla": "0.1.0", "counters": {"memory_hits": 0, …},
+ *    "events": [{"number": 0, "time_ns": …, "duration_ns": 0, "status": 0, "kind": "compile-start", "tier": "none",
+ *                "kernel_id": "…", "kernel": "…", "message": "…"}, …]}
+ *
+ * Names are those of smla_stats_counters and smla_event, kinds those of SMLA_EVENT_LIST.
+ *
+ * out: [capacity] bytes, the text with a NUL behind it; NULL: only tells the size. size_bytes: receives the size of the
+ * text with its NUL. Where it does not fit (events come in meanwhile: ask again) out is untouched and *size_bytes is
+ * set all the same. Returns SMLA_OK; INVALID_ARGUMENT (NULL, capacity too small); OUT_OF_MEMORY. Since 0.1. */
+SMLA_API smla_status smla_stats_json(smla_context *context, char *out, size_t capacity, size_t *size_bytes);
 
 #ifdef __cplusplus
 }

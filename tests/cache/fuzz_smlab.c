@@ -20,7 +20,7 @@ static void use_row(struct rt_smlab *smlab, size_t index)
 {
     const struct rt_smlab_row *row = rt_smlab_row(smlab, index);
     struct rt_cache_counters counters = {0};
-    const struct rt_log log = {NULL, NULL};
+    const struct rt_log log = {.fn = NULL};
     struct rt_entry entry;
     char why[256];
 

@@ -14,7 +14,7 @@ int gc_set_up(void **state)
     struct gc_fixture *fixture = calloc(1, sizeof *fixture);
 
     fixture->dir = sample_folder();
-    fixture->to = (struct rt_log){sample_log_line, &fixture->log};
+    fixture->to = (struct rt_log){.fn = sample_log_line, .user = &fixture->log};
     *state = fixture;
     return rt_cache_open(fixture->dir, true, true, &fixture->to, &fixture->cache) == SMLA_OK ? 0 : -1;
 }

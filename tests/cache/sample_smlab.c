@@ -95,7 +95,7 @@ struct rt_smlab *sample_smlab_open_sound(const struct sample_smlab *smlab)
 int32_t sample_smlab_find_with(struct sample_smlab_search *search, struct rt_smlab *smlab,
                                const struct rt_entry *wanted, const struct rt_builder *builder, int32_t max_major)
 {
-    const struct rt_log log = {sample_log_line, &search->log};
+    const struct rt_log log = {.fn = sample_log_line, .user = &search->log};
     struct rt_entry found;
 
     if (!rt_smlab_find(smlab, &wanted->info.key, "sm_90a", builder, max_major, &log, &search->counters, &found))

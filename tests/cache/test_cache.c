@@ -33,7 +33,7 @@ static int set_up(void **state)
 
     fixture->folder = sample_folder();
     fixture->dir = sample_path(fixture->folder, "cache");
-    fixture->to = (struct rt_log){sample_log_line, &fixture->log};
+    fixture->to = (struct rt_log){.fn = sample_log_line, .user = &fixture->log};
     *state = fixture;
     return rt_cache_open(fixture->dir, true, true, &fixture->to, &fixture->cache) == SMLA_OK ? 0 : -1;
 }

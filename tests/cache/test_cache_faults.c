@@ -196,7 +196,7 @@ static int set_up(void **state)
 
     memset(&fault, 0, sizeof fault);
     fixture->folder = sample_folder();
-    fixture->to = (struct rt_log){sample_log_line, &fixture->log};
+    fixture->to = (struct rt_log){.fn = sample_log_line, .user = &fixture->log};
     fixture->entry = sample_entry(1);
     *state = fixture;
     return rt_cache_open(fixture->folder, true, true, &fixture->to, &fixture->cache) == SMLA_OK ? 0 : -1;

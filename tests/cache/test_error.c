@@ -185,7 +185,7 @@ static void test_status_texts(void **state)
     assert_string_equal(smla_status_text(SMLA_OK), "success");
     assert_string_equal(smla_status_text(SMLA_ERROR_IO), "a file or folder cannot be used");
     assert_string_equal(smla_status_text(-1), "unknown status");
-    assert_string_equal(smla_status_text(10), "unknown status");
+    assert_string_equal(smla_status_text(12), "unknown status");
 }
 
 static void test_last_error_refuses(void **state)
@@ -207,14 +207,15 @@ static void keep_line(void *user, int32_t level, const char *line)
 static void test_log_line(void **state)
 {
     char line[64] = "";
-    const struct rt_log log = {keep_line, line};
+    const struct rt_log log = {.fn = keep_line, .user = line};
     const struct rt_log none = {0};
+    const struct rt_event event = {.kind = SMLA_EVENT_STORE, .level = SMLA_LOG_INFO};
 
     (void)state;
-    rt_log_line(&log, SMLA_LOG_INFO, "%d entries", 3);
+    rt_tell(&log, &event, "%d entries", 3);
     assert_string_equal(line, "3 entries");
-    rt_log_line(&none, SMLA_LOG_INFO, "nobody");
-    rt_log_line(NULL, SMLA_LOG_INFO, "nobody");
+    rt_tell(&none, &event, "nobody");
+    rt_tell(NULL, &event, "nobody");
 }
 
 int main(void)

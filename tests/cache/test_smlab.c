@@ -118,7 +118,7 @@ static void test_another_target_or_kind(void **state)
     struct sample_smlab smlab = sample_smlab_make(2);
     struct rt_smlab *opened = sample_smlab_open_sound(&smlab);
     struct rt_cache_counters counters = {0};
-    const struct rt_log log = {NULL, NULL};
+    const struct rt_log log = {.fn = NULL};
     struct rt_key key = sample_info(1).key;
     struct rt_entry found;
 

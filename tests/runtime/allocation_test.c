@@ -11,11 +11,12 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 
-static int countdown; /* 1: the next one fails; 0: none does */
+static int countdown; /* 1: the next one fails; 0: none does. Atomic */
 
 static bool fails_now(void)
 {
-    return countdown > 0 && --countdown == 0;
+    return __atomic_load_n(&countdown, __ATOMIC_RELAXED) > 0 &&
+           __atomic_sub_fetch(&countdown, 1, __ATOMIC_RELAXED) == 0;
 }
 
 void *__wrap_malloc(size_t size)
@@ -42,6 +43,18 @@ static int32_t ignore_bytes(void *user, const void *bytes, size_t size)
 }
 
 static const char *bundles = ""; /* of create_and_prepare */
+static bool in_background;       /* … and with a limit, so that a third thread compiles */
+
+static smla_status prepare_in_background(smla_context *context, const smla_kernel_desc *desc, smla_kernel **kernel)
+{
+    smla_preparation *preparation = NULL;
+    smla_status status = smla_prepare_start(context, desc, &preparation);
+
+    if (status == SMLA_OK)
+        status = smla_prepare_wait(preparation, SMLA_WAIT_FOREVER, kernel);
+    smla_prepare_destroy(preparation);
+    return status;
+}
 
 static smla_status create_and_prepare(const char *cache_dir, smla_context **context)
 {
@@ -52,9 +65,11 @@ static smla_status create_and_prepare(const char *cache_dir, smla_context **cont
     desc.cache_policy = SMLA_CACHE_RW;
     desc.cache_dir = cache_dir;
     desc.bundles = bundles;
+    desc.compile_limit_ms = in_background ? 60000 : 0;
     smla_status status = smla_context_create(&desc, context);
     if (status == SMLA_OK)
-        status = smla_prepare(*context, &kernel_desc, &kernel);
+        status = in_background ? prepare_in_background(*context, &kernel_desc, &kernel)
+                               : smla_prepare(*context, &kernel_desc, &kernel);
     smla_kernel_destroy(kernel);
     return status;
 }
@@ -111,6 +126,40 @@ static void prepare(void **state)
     fail_each(0);
 }
 
+static void prepare_beside(void **state)
+{
+    (void)state;
+    in_background = true;
+    fail_each(0);
+    in_background = false;
+}
+
+/* What a context tells of itself. */
+static void stats_and_events(void **state)
+{
+    smla_context_desc desc = stub_context_desc();
+    smla_context *context = NULL;
+    smla_event events[4] = {{.struct_size = sizeof events[0]}};
+    int refused = 0;
+    size_t size;
+
+    (void)state;
+    desc.bundles = "/nonexistent/a.smlab";
+    assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
+    for (int n = 1; n < 10; n++) {
+        countdown = n;
+        const smla_status json = smla_stats_json(context, NULL, 0, &size);
+        countdown = n;
+        const smla_status read = smla_events(context, 0, events, 4, &size);
+        countdown = 0;
+        refused += (json == SMLA_ERROR_OUT_OF_MEMORY) + (read == SMLA_ERROR_OUT_OF_MEMORY);
+        assert_true(json == SMLA_OK || json == SMLA_ERROR_OUT_OF_MEMORY);
+        assert_true(read == SMLA_OK || read == SMLA_ERROR_OUT_OF_MEMORY);
+    }
+    assert_true(refused >= 3);
+    smla_context_destroy(context);
+}
+
 /* Without memory for the bundle, or for what is in it, the kernel is compiled. */
 static void prepare_from_bundle(void **state)
 {
@@ -152,8 +201,9 @@ static void generate_ptx(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prepare),       cmocka_unit_test(prepare_from_bundle), cmocka_unit_test(generate_plan),
-        cmocka_unit_test(generate_cuda), cmocka_unit_test(generate_ptx),
+        cmocka_unit_test(prepare),          cmocka_unit_test(prepare_from_bundle), cmocka_unit_test(prepare_beside),
+        cmocka_unit_test(stats_and_events), cmocka_unit_test(generate_plan),       cmocka_unit_test(generate_cuda),
+        cmocka_unit_test(generate_ptx),
     };
     return cmocka_run_group_tests_name("runtime.allocation", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "combine_params.h"
+#include "failures.h"
 #include "prefill_params.h"
 
 static void *open_stub(const char *path, const char *symbol)
@@ -26,6 +27,7 @@ void world_open_stubs(struct world *world)
     world->nvrtc = open_stub(STUB_NVRTC_PATH, "stub_nvrtc");
     world->driver->reset();
     world->nvrtc->reset();
+    rt_failures_forget();
     world->driver->param_bytes = sizeof(struct smla_prefill_params);
     world->driver->set_current(TEST_CONTEXT);
 }

@@ -1,5 +1,6 @@
 /* Which NVRTC, what it is asked, and what happens when it cannot: on the stub NVRTC. */
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "nvrtc_table.h"
@@ -256,6 +257,38 @@ static void compile_error_has_the_log(void **state)
     assert_int_equal(stats_of(world->context).compile_failures, 1);
 }
 
+/* For the process: another context has the same answer, of the same compiler. */
+static void compile_error_is_for_every_context(void **state)
+{
+    struct world *world = *state;
+    const smla_context_desc desc = stub_context_desc();
+    smla_context *second = NULL;
+
+    world_serve_reference(world);
+    world->nvrtc->compile_result = 6;
+    world->nvrtc->compile_log = "prefill_reference.cu(12): error\n";
+    assert_int_equal(generate_cubin(world->context, "90"), SMLA_ERROR_COMPILE);
+    world->nvrtc->compile_result = 0;
+    assert_int_equal(smla_context_create(&desc, &second), SMLA_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(generate_cubin(second, "90"), SMLA_ERROR_COMPILE);
+        assert_error(SMLA_ERROR_COMPILE, "NVRTC_ERROR_COMPILATION");
+        assert_string_equal(last_error().log, "prefill_reference.cu(12): error\n");
+        assert_int_equal(last_error().native_code, 6);
+    }
+    assert_int_equal(world->nvrtc->compiles, 1);
+    assert_int_equal(stats_of(second).compiles, 0);
+    assert_int_equal(stats_of(second).compile_failures, 0);
+    assert_int_equal(stats_of(second).remembered_failures, 2);
+    smla_context_destroy(second);
+    /* Another compiler is asked. */
+    world->nvrtc->minor = 8;
+    assert_int_equal(smla_context_create(&desc, &second), SMLA_OK);
+    assert_int_equal(generate_cubin(second, "90"), SMLA_OK);
+    assert_int_equal(world->nvrtc->compiles, 2);
+    smla_context_destroy(second);
+}
+
 static void passing_failure_is_tried_again(void **state)
 {
     struct world *world = *state;
@@ -268,6 +301,27 @@ static void passing_failure_is_tried_again(void **state)
     world->nvrtc->compile_result = 0;
     assert_int_equal(generate_cubin(world->context, "90"), SMLA_OK);
     assert_int_equal(world->nvrtc->compiles, 3);
+}
+
+/* Installed meanwhile, perhaps. */
+static void no_compiler_is_looked_for_again(void **state)
+{
+    struct world *world = *state;
+    char *folder = make_folder();
+    char path[600];
+    smla_context_desc desc = stub_context_desc();
+    smla_context *context = NULL;
+
+    world_serve_reference(world);
+    snprintf(path, sizeof path, "%s/libnvrtc.so", folder);
+    desc.nvrtc_path = path;
+    assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
+    assert_int_equal(generate_cubin(context, "90"), SMLA_ERROR_UNAVAILABLE);
+    assert_int_equal(symlink(STUB_NVRTC_PATH, path), 0);
+    assert_int_equal(generate_cubin(context, "90"), SMLA_OK);
+    assert_int_equal(stats_of(context).remembered_failures, 0);
+    smla_context_destroy(context);
+    remove_folder(folder);
 }
 
 static void results_are_checked(void **state)
@@ -347,7 +401,9 @@ int main(void)
         TEST(one_in_the_process_wins),
         TEST(newest_found_wins),
         TEST(compile_error_has_the_log),
+        TEST(compile_error_is_for_every_context),
         TEST(passing_failure_is_tried_again),
+        TEST(no_compiler_is_looked_for_again),
         TEST(results_are_checked),
         TEST(switched_off_compiler_tells_the_command),
     };

@@ -82,6 +82,7 @@ int cli_exit_of(smla_status status)
     case SMLA_ERROR_UNSUPPORTED:
     case SMLA_ERROR_UNAVAILABLE:
     case SMLA_ERROR_NOT_CACHED:
+    case SMLA_ERROR_TIMEOUT:
         return CLI_UNAVAILABLE;
     case SMLA_ERROR_DRIVER:
         return CLI_DEVICE_FAULT;

@@ -22,6 +22,7 @@ from ._prefill import prefill
 from ._tensor import DeviceTensor
 from .errors import (
     CompileError,
+    CompileTimeoutError,
     DriverError,
     FileError,
     InternalError,
@@ -43,6 +44,7 @@ def native_version() -> str:
 
 __all__ = [
     "CompileError",
+    "CompileTimeoutError",
     "DeviceTensor",
     "DriverError",
     "FileError",

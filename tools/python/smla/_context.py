@@ -76,7 +76,8 @@ class Support:
 
 @_native.LogFunction
 def _log(_user: object, level: int, line: bytes) -> None:
-    logger.log(logging.WARNING if level == _native.LOG_WARNING else logging.INFO, "%s", line.decode(errors="replace"))
+    levels = {_native.LOG_WARNING: logging.WARNING, _native.LOG_INFO: logging.INFO}
+    logger.log(levels.get(level, logging.DEBUG), "%s", line.decode(errors="replace"))
 
 
 class Kernel:

@@ -15,6 +15,7 @@ ERROR_IO = 6
 ERROR_OUT_OF_MEMORY = 7
 ERROR_DRIVER = 8
 ERROR_INTERNAL = 9
+ERROR_TIMEOUT = 11
 
 CONTEXT_PRIMARY = 1 << 0
 
@@ -52,6 +53,7 @@ DTYPE_FLOAT32 = 1
 
 LOG_WARNING = 1
 LOG_INFO = 2
+LOG_DEBUG = 3
 
 LogFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
 
@@ -89,6 +91,8 @@ class ContextDesc(_Sized):
         ("log", LogFunction),
         ("log_user", ctypes.c_void_p),
         ("bundles", ctypes.c_char_p),
+        ("compile_limit_ms", ctypes.c_uint32),
+        ("reserved_2", ctypes.c_uint32),
     ]
 
 
@@ -293,6 +297,9 @@ class StatsCounters(_Sized):
         ("node_wait_ns", ctypes.c_uint64),
         ("bundle_hits", ctypes.c_uint64),
         ("system_hits", ctypes.c_uint64),
+        ("compile_timeouts", ctypes.c_uint64),
+        ("remembered_failures", ctypes.c_uint64),
+        ("events", ctypes.c_uint64),
     ]
 
 
@@ -321,6 +328,7 @@ CONSTANTS = {
     "SMLA_ERROR_OUT_OF_MEMORY": ERROR_OUT_OF_MEMORY,
     "SMLA_ERROR_DRIVER": ERROR_DRIVER,
     "SMLA_ERROR_INTERNAL": ERROR_INTERNAL,
+    "SMLA_ERROR_TIMEOUT": ERROR_TIMEOUT,
     "SMLA_CONTEXT_PRIMARY": CONTEXT_PRIMARY,
     "SMLA_OP_PREFILL": OP_PREFILL,
     "SMLA_OP_PREFILL_REFERENCE": OP_PREFILL_REFERENCE,
@@ -347,6 +355,7 @@ CONSTANTS = {
     "SMLA_DTYPE_FLOAT32": DTYPE_FLOAT32,
     "SMLA_LOG_WARNING": LOG_WARNING,
     "SMLA_LOG_INFO": LOG_INFO,
+    "SMLA_LOG_DEBUG": LOG_DEBUG,
 }
 
 _POINTER = ctypes.POINTER

@@ -81,6 +81,12 @@ class InternalError(SmlaError, RuntimeError):
     status = _native.ERROR_INTERNAL
 
 
+class CompileTimeoutError(SmlaError, TimeoutError):
+    """SMLA_COMPILE_LIMIT_MS is over; the kernel is being compiled, and may be asked for again."""
+
+    status = _native.ERROR_TIMEOUT
+
+
 CLASSES: Dict[int, Type[SmlaError]] = {
     kind.status: kind
     for kind in (
@@ -93,6 +99,7 @@ CLASSES: Dict[int, Type[SmlaError]] = {
         OutOfMemoryError,
         DriverError,
         InternalError,
+        CompileTimeoutError,
     )
 }
 
