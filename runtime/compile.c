@@ -133,6 +133,7 @@ static smla_status fail_payload(const struct job *job, const char *why)
     const smla_status status =
         rt_fail(SMLA_ERROR_COMPILE, "NVRTC %d.%d (%s) reported success, but its result cannot be used: %s",
                 job->nvrtc->major, job->nvrtc->minor, job->nvrtc->path, why);
+    rt_fail_path(job->nvrtc->path);
     if (job->log)
         rt_fail_log(job->log, strlen(job->log));
     return status;

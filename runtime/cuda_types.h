@@ -54,7 +54,12 @@ struct rt_cu_launch_config {
     X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                                   \
     X(CUDA_ERROR_INVALID_CONTEXT, 201)                                                                                 \
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                               \
+    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                                         \
+    X(CUDA_ERROR_NOT_FOUND, 500)                                                                                       \
     X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                                                   \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                                      \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                                      \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                                         \
     X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                                    \
     X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 6)                                                                           \
     X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                                    \

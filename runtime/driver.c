@@ -39,25 +39,49 @@ static smla_status fail_symbol(const struct symbol *symbol, const char *path, in
                    RT_DRIVER_FLOOR % 1000 / 10);
 }
 
+/* OK with *address NULL, and the reason in *why, where the driver does not have the symbol. Another failure is told: it
+ * may pass, and a lack stays for as long as the table. */
+static smla_status find_symbol(const struct rt_driver *driver, const struct symbol *symbol, rt_driver_load_fn load,
+                               void *user, void **address, int *why)
+{
+    *address = NULL;
+    *why = RT_CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    const rt_cu_result result = load(user, symbol->name, symbol->version, address, why);
+    if (result == RT_CUDA_SUCCESS)
+        return SMLA_OK;
+    *address = NULL;
+    if (result == RT_CUDA_ERROR_NOT_FOUND || result == RT_CUDA_ERROR_NOT_SUPPORTED)
+        return SMLA_OK;
+    return rt_fail_native(SMLA_ERROR_UNAVAILABLE, result, "cuGetProcAddress of %s in %s failed with CUresult %d",
+                          symbol->name, driver->path, result);
+}
+
 static smla_status fill_symbol(struct rt_driver *driver, const struct symbol *symbol, rt_driver_load_fn load,
                                void *user)
 {
-    int why = RT_CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    void *address = load(user, symbol->name, symbol->version, &why);
+    void *address;
+    int why;
+    const smla_status status = find_symbol(driver, symbol, load, user, &address, &why);
 
+    if (status != SMLA_OK)
+        return status;
     if (address == NULL)
         return fail_symbol(symbol, driver->path, why);
     memcpy((char *)driver + symbol->offset, &address, sizeof address);
     return SMLA_OK;
 }
 
-static void fill_optional(struct rt_driver *driver, rt_driver_load_fn load, void *user)
+static smla_status fill_optional(struct rt_driver *driver, rt_driver_load_fn load, void *user)
 {
-    for (size_t i = 0; i < sizeof optional_symbols / sizeof optional_symbols[0]; i++) {
+    smla_status status = SMLA_OK;
+
+    for (size_t i = 0; status == SMLA_OK && i < sizeof optional_symbols / sizeof optional_symbols[0]; i++) {
+        void *address;
         int why;
-        void *address = load(user, optional_symbols[i].name, optional_symbols[i].version, &why);
+        status = find_symbol(driver, &optional_symbols[i], load, user, &address, &why);
         memcpy((char *)driver + optional_symbols[i].offset, &address, sizeof address);
     }
+    return status;
 }
 
 /* Ahead of the other symbols: an old driver is to be told that it is old, not which symbol it lacks. */
@@ -81,11 +105,15 @@ static smla_status check_version(struct rt_driver *driver, rt_driver_load_fn loa
     return SMLA_OK;
 }
 
-static const char *error_name(const struct rt_driver *driver, rt_cu_result result)
+/* The number where the driver has no name for it. */
+static const char *error_name(const struct rt_driver *driver, rt_cu_result result, char number[32])
 {
     const char *name = NULL;
 
-    return driver->cuGetErrorName(result, &name) == RT_CUDA_SUCCESS && name != NULL ? name : "unknown CUresult";
+    if (driver->cuGetErrorName(result, &name) == RT_CUDA_SUCCESS && name != NULL)
+        return name;
+    snprintf(number, 32, "CUresult %d", result);
+    return number;
 }
 
 static const char *error_text(const struct rt_driver *driver, rt_cu_result result)
@@ -95,13 +123,30 @@ static const char *error_text(const struct rt_driver *driver, rt_cu_result resul
     return driver->cuGetErrorString(result, &text) == RT_CUDA_SUCCESS && text != NULL ? text : "no text";
 }
 
+/* What a number does not tell by itself. */
+static const char *advice(rt_cu_result result)
+{
+    switch (result) {
+    case RT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+        return "; the driver is older than the compiler: update the driver, or name an older NVRTC";
+    case RT_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case RT_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+        return "; a stream is being captured, and this driver does not allow it meanwhile: do it before the capture";
+    case RT_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+        return "; an earlier call has made the stream's capture invalid";
+    default:
+        return "";
+    }
+}
+
 static smla_status initialise(struct rt_driver *driver)
 {
+    char number[32];
     const rt_cu_result result = driver->cuInit(0);
 
     if (result != RT_CUDA_SUCCESS)
         return rt_fail_native(SMLA_ERROR_UNAVAILABLE, result, "cuInit of the CUDA driver %s failed: %s (%s)",
-                              driver->path, error_name(driver, result), error_text(driver, result));
+                              driver->path, error_name(driver, result, number), error_text(driver, result));
     driver->pid = getpid();
     return SMLA_OK;
 }
@@ -113,23 +158,23 @@ smla_status rt_driver_fill(struct rt_driver *driver, const char *path, rt_driver
     smla_status status = check_version(driver, load, user);
     for (size_t i = 0; status == SMLA_OK && i < sizeof symbols / sizeof symbols[0]; i++)
         status = fill_symbol(driver, &symbols[i], load, user);
+    if (status == SMLA_OK)
+        status = fill_optional(driver, load, user);
+    if (status == SMLA_OK)
+        status = initialise(driver);
     if (status != SMLA_OK)
-        return status;
-    fill_optional(driver, load, user);
-    return initialise(driver);
+        rt_fail_path(path);
+    return status;
 }
 
 typedef rt_cu_result (*get_proc_address_fn)(const char *symbol, void **address, int version, uint64_t flags, int *why);
 
-static void *load_from_library(void *user, const char *symbol, int version, int *why)
+static rt_cu_result load_from_library(void *user, const char *symbol, int version, void **address, int *why)
 {
     const get_proc_address_fn *get = user;
-    void *address = NULL;
 
     /* smla hands on the caller's stream as it is, so NULL must mean what it means to the caller: the legacy stream. */
-    if ((*get)(symbol, &address, version, RT_CU_GET_PROC_ADDRESS_LEGACY_STREAM, why) != RT_CUDA_SUCCESS)
-        return NULL;
-    return address;
+    return (*get)(symbol, address, version, RT_CU_GET_PROC_ADDRESS_LEGACY_STREAM, why);
 }
 
 static const char *library_name(const char *path)
@@ -161,11 +206,13 @@ smla_status rt_driver_open(struct rt_driver *driver, const char *path)
         return status;
     }
     void *symbol = dlsym(library, "cuGetProcAddress_v2");
-    if (symbol == NULL)
-        return rt_fail(
-            SMLA_ERROR_UNAVAILABLE,
-            "%s has no cuGetProcAddress_v2, so it is older than API 12.0 or no CUDA driver; smla needs %d.%d", name,
-            RT_DRIVER_FLOOR / 1000, RT_DRIVER_FLOOR % 1000 / 10);
+    if (symbol == NULL) {
+        rt_fail(SMLA_ERROR_UNAVAILABLE,
+                "%s has no cuGetProcAddress_v2, so it is older than API 12.0 or no CUDA driver; smla needs %d.%d", name,
+                RT_DRIVER_FLOOR / 1000, RT_DRIVER_FLOOR % 1000 / 10);
+        rt_fail_path(name);
+        return SMLA_ERROR_UNAVAILABLE;
+    }
     get_proc_address_fn get;
     memcpy(&get, &symbol, sizeof get);
     const smla_status status = rt_driver_fill(driver, name, load_from_library, &get);
@@ -203,14 +250,14 @@ smla_status rt_driver_check_process(const struct rt_driver *driver)
 
 smla_status rt_driver_fail(const struct rt_driver *driver, rt_cu_result result, const char *format, ...)
 {
-    char what[512];
+    char what[512], number[32];
     va_list arguments;
 
     va_start(arguments, format);
     if (vsnprintf(what, sizeof what, format, arguments) < 0)
         what[0] = '\0';
     va_end(arguments);
-    return rt_fail_native(SMLA_ERROR_DRIVER, result, "%s failed: %s (%s)%s", what, error_name(driver, result),
-                          error_text(driver, result),
+    return rt_fail_native(SMLA_ERROR_DRIVER, result, "%s failed: %s (%s)%s%s", what, error_name(driver, result, number),
+                          error_text(driver, result), advice(result),
                           getpid() == driver->pid ? "" : "; this process was forked after CUDA was initialised");
 }

@@ -23,9 +23,9 @@ struct rt_driver {
     char path[512]; /* as opened */
 };
 
-/* Gives a symbol's address, or NULL with one of RT_CU_GET_PROC_ADDRESS_* in *why. `version`: what smla was written
- * against. */
-typedef void *(*rt_driver_load_fn)(void *user, const char *symbol, int version, int *why);
+/* Gives a symbol's address, or NULL with one of RT_CU_GET_PROC_ADDRESS_* in *why, and what the driver returned.
+ * `version`: what smla was written against. */
+typedef rt_cu_result (*rt_driver_load_fn)(void *user, const char *symbol, int version, void **address, int *why);
 
 /* Fills and initialises the table through `load`. path: for messages.
  * Returns SMLA_OK; UNAVAILABLE (a symbol is missing, the driver is too old, or cuInit fails). */

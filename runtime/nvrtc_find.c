@@ -144,8 +144,9 @@ static smla_status find_given(struct rt_nvrtc_set *set, const struct gen_target 
     char why[512];
 
     if (!rt_nvrtc_open(&opened, set->path, 0, why)) {
-        const smla_status status = rt_fail(
-            SMLA_ERROR_UNAVAILABLE, "the NVRTC that was named (SMLA_NVRTC or nvrtc_path) cannot be used: %s", why);
+        const smla_status status =
+            rt_fail_native(SMLA_ERROR_UNAVAILABLE, opened.open_result,
+                           "the NVRTC that was named (SMLA_NVRTC or nvrtc_path) cannot be used: %s", why);
         rt_fail_path(set->path);
         return status;
     }
@@ -178,6 +179,7 @@ struct search {
     struct rt_nvrtc best;
     struct rt_nvrtc unfit;
     struct notes tried;
+    rt_nvrtc_result open_result; /* of the last that did not tell what it is */
 };
 
 static void keep_newer(struct rt_nvrtc *kept, struct rt_nvrtc *opened)
@@ -197,9 +199,13 @@ static void try_one(struct search *search, const char *name)
 {
     struct rt_nvrtc opened;
     char why[512];
+    const bool open = rt_nvrtc_open(&opened, name, 0, why);
+    const bool failed = !open && opened.open_result != RT_NVRTC_SUCCESS;
 
-    note(&search->tried, "%s%s", search->tried.size ? ", " : "", name);
-    if (rt_nvrtc_open(&opened, name, 0, why))
+    note(&search->tried, "%s%s", search->tried.size ? ", " : "", failed ? why : name);
+    if (failed)
+        search->open_result = opened.open_result;
+    if (open)
         keep_newer(fits(&opened, search->target, search->max_major) ? &search->best : &search->unfit, &opened);
 }
 
@@ -230,11 +236,11 @@ static smla_status find_newest(struct rt_nvrtc_set *set, const struct gen_target
     else if (search.unfit.library)
         status = refuse_unfit(&search.unfit, target, max_major);
     else
-        status =
-            rt_fail(SMLA_ERROR_UNAVAILABLE,
-                    "no NVRTC to compile with: tried %s; install CUDA's NVRTC (the wheel nvidia-cuda-nvrtc will do) "
-                    "and name it with SMLA_NVRTC or nvrtc_path",
-                    search.tried.text);
+        status = rt_fail_native(
+            SMLA_ERROR_UNAVAILABLE, search.open_result,
+            "no NVRTC to compile with: tried %s; install CUDA's NVRTC (the wheel nvidia-cuda-nvrtc will do) and name "
+            "it with SMLA_NVRTC or nvrtc_path",
+            search.tried.text);
     drop(&search.unfit);
     return status;
 }

@@ -40,18 +40,24 @@ static bool fill(struct rt_nvrtc *nvrtc, const char *name, char why[512])
 
 static bool read_version(struct rt_nvrtc *nvrtc, const char *name, char why[512])
 {
+    const char *call = "nvrtcVersion";
     int count = 0;
     rt_nvrtc_result result = nvrtc->nvrtcVersion(&nvrtc->major, &nvrtc->minor);
 
-    if (result == RT_NVRTC_SUCCESS)
+    if (result == RT_NVRTC_SUCCESS) {
+        call = "nvrtcGetNumSupportedArchs";
         result = nvrtc->nvrtcGetNumSupportedArchs(&count);
+    }
     if (result == RT_NVRTC_SUCCESS && count >= 0 && count <= RT_NVRTC_MAX_ARCHS) {
+        call = "nvrtcGetSupportedArchs";
         nvrtc->arch_count = count;
         result = nvrtc->nvrtcGetSupportedArchs(nvrtc->archs);
     }
+    nvrtc->open_result = result;
     if (result == RT_NVRTC_SUCCESS)
         return true;
-    snprintf(why, 512, "%s does not tell its version and targets: %s", name, nvrtc->nvrtcGetErrorString(result));
+    snprintf(why, 512, "%s does not tell its version and targets, %s failed: %s", name, call,
+             nvrtc->nvrtcGetErrorString(result));
     return false;
 }
 
@@ -159,7 +165,10 @@ smla_status rt_nvrtc_identify(struct rt_nvrtc *nvrtc)
     free(ptx);
     if (result == RT_NVRTC_SUCCESS)
         return SMLA_OK;
-    return rt_fail_native(result == RT_NVRTC_ERROR_OUT_OF_MEMORY ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_ERROR_UNAVAILABLE,
-                          result, "NVRTC %d.%d (%s) cannot compile an empty program: %s", nvrtc->major, nvrtc->minor,
-                          nvrtc->path, nvrtc->nvrtcGetErrorString(result));
+    const smla_status status =
+        rt_fail_native(result == RT_NVRTC_ERROR_OUT_OF_MEMORY ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_ERROR_UNAVAILABLE,
+                       result, "NVRTC %d.%d (%s) cannot compile an empty program: %s", nvrtc->major, nvrtc->minor,
+                       nvrtc->path, nvrtc->nvrtcGetErrorString(result));
+    rt_fail_path(nvrtc->path);
+    return status;
 }

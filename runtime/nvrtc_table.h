@@ -24,6 +24,7 @@ struct rt_nvrtc {
     int archs[RT_NVRTC_MAX_ARCHS]; /* plain numbers, without a and f */
     char path[512];                /* of the loaded file */
     struct rt_builder builder;
+    rt_nvrtc_result open_result; /* of the call that kept it from being opened; RT_NVRTC_SUCCESS: no call did */
 };
 
 /* Where to look when no path is given. */

@@ -39,18 +39,25 @@ static smla_status ask(const struct rt_driver *driver, const struct tensor *tens
     return rt_driver_fail(driver, result, "cuPointerGetAttributes of %s", tensor->name);
 }
 
-/* Neighbours of the virtual memory API may be one tensor's, whose allocation alone says nothing. */
-static bool is_virtual(const struct rt_driver *driver, const void *pointer)
+/* Neighbours of the virtual memory API may be one tensor's, whose allocation alone says nothing. Of other memory the
+ * driver says that the value is not valid. */
+static smla_status ask_virtual(const struct rt_driver *driver, const struct tensor *tensor, bool *is_virtual)
 {
     rt_cu_allocation_handle handle;
     void *address;
 
-    memcpy(&address, &pointer, sizeof address);
-    if (driver->cuMemRetainAllocationHandle == NULL || driver->cuMemRelease == NULL ||
-        driver->cuMemRetainAllocationHandle(&handle, address) != RT_CUDA_SUCCESS)
-        return false;
+    *is_virtual = false;
+    memcpy(&address, &tensor->pointer, sizeof address);
+    if (driver->cuMemRetainAllocationHandle == NULL || driver->cuMemRelease == NULL)
+        return SMLA_OK;
+    const rt_cu_result result = driver->cuMemRetainAllocationHandle(&handle, address);
+    if (result == RT_CUDA_ERROR_INVALID_VALUE || result == RT_CUDA_ERROR_NOT_SUPPORTED)
+        return SMLA_OK;
+    if (result != RT_CUDA_SUCCESS)
+        return rt_driver_fail(driver, result, "cuMemRetainAllocationHandle of %s", tensor->name);
+    *is_virtual = true;
     driver->cuMemRelease(handle);
-    return true;
+    return SMLA_OK;
 }
 
 /* Bytes of a cache with pages: of the last one, the tokens that are there. */
@@ -125,17 +132,21 @@ static smla_status check_range(const struct rt_prefill_check *check, const struc
     const struct rt_driver *driver = check->kernel->driver;
     const int64_t bytes = tensor->pointer ? bytes_of(check, tensor) : 0;
     struct allocation allocation;
+    bool is_virtual;
 
     if (bytes == 0)
         return SMLA_OK;
-    const smla_status status = ask(driver, tensor, &allocation);
+    smla_status status = ask(driver, tensor, &allocation);
     if (status != SMLA_OK || allocation.memory_type == 0)
         return status;
     const uint64_t offset = address_of(tensor->pointer) - allocation.start;
     const uint64_t left = offset < allocation.size ? allocation.size - offset : (uint64_t)bytes; /* or not known */
     const bool accessible = allocation.device_pointer != 0;
-    if ((accessible && (uint64_t)bytes <= left) || is_virtual(driver, tensor->pointer))
+    if (accessible && (uint64_t)bytes <= left)
         return SMLA_OK;
+    status = ask_virtual(driver, tensor, &is_virtual);
+    if (status != SMLA_OK || is_virtual)
+        return status;
     if (!accessible)
         return rt_fail(
             SMLA_ERROR_INVALID_ARGUMENT,

@@ -265,7 +265,7 @@ static void not_loaded(void **state)
     const smla_context_desc desc = told_desc();
     smla_context *context = create(&desc);
 
-    world->driver->script = (struct stub_script){"cuLibraryLoadData", 1, 200, 0};
+    world->driver->script = (struct stub_script){.fail_name = "cuLibraryLoadData", .fail_call = 1, .fail_code = 200};
     prepare(context, 64, SMLA_ERROR_DRIVER);
     assert_int_equal(only(context, SMLA_EVENT_LOAD).status, SMLA_ERROR_DRIVER);
     assert_same_lines(context);

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include "combine_params.h"
+#include "decode_params.h"
 #include "failures.h"
-#include "prefill_params.h"
+#include "prefill_tensor_params.h"
 
 static void *open_stub(const char *path, const char *symbol)
 {
@@ -42,6 +43,31 @@ void world_serve_combine(struct world *world)
     world->nvrtc->entry = "smla_combine_bf16_to_bf16 smla_combine_bf16_to_float32 smla_combine_float32_to_bf16 "
                           "smla_combine_float32_to_float32";
     world->driver->param_bytes = sizeof(struct smla_combine_params);
+}
+
+void world_serve_all(struct world *world)
+{
+    static const struct stub_kernel kernels[] = {
+        {"sm90_prefill.cu", "smla_sm90_prefill smla_sm90_prefill_paged", sizeof(struct smla_prefill_params)},
+        {"sm90_prefill_split.cu", "smla_sm90_prefill_split", sizeof(struct smla_prefill_params)},
+        {"sm90_prefill_turned.cu", "smla_sm90_prefill_turned smla_sm90_prefill_turned_paged",
+         sizeof(struct smla_prefill_params)},
+        {"sm90_prefill_persistent.cu", "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged",
+         sizeof(struct smla_prefill_tensor_params)},
+        {"prefill_check.cu", "smla_prefill_check", sizeof(struct smla_prefill_params)},
+        {"prefill_reference.cu", "smla_prefill_reference", sizeof(struct smla_prefill_params)},
+        {"combine.cu",
+         "smla_combine_bf16_to_bf16 smla_combine_bf16_to_float32 smla_combine_float32_to_bf16 "
+         "smla_combine_float32_to_float32",
+         sizeof(struct smla_combine_params)},
+        {"sm90_decode.cu", "smla_sm90_decode", sizeof(struct smla_decode_params)},
+        {"sm90_decode_turned.cu", "smla_sm90_decode_turned", sizeof(struct smla_decode_params)},
+        {"decode_combine.cu", "smla_decode_combine", sizeof(struct smla_decode_params)},
+        {NULL, NULL, 0},
+    };
+
+    world->nvrtc->kernels = kernels;
+    world->driver->kernels = kernels;
 }
 
 smla_context_desc stub_context_desc(void)

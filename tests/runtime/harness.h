@@ -43,6 +43,9 @@ void world_serve_reference(struct world *world);
 /* … and the four of combine. */
 void world_serve_combine(struct world *world);
 
+/* All kernels at once, each with its own entries and parameter. */
+void world_serve_all(struct world *world);
+
 /* Prepares, or fails the test. */
 smla_kernel *must_prepare(smla_context *context, const smla_kernel_desc *desc);
 

@@ -153,6 +153,23 @@ static void nothing_found_says_what_was_tried(void **state)
     rt_nvrtc_set_free(&set);
 }
 
+static void found_and_of_no_use(void **state)
+{
+    struct world *world = *state;
+    static const char *const sonames[] = {"libnvrtc_none.so.13", STUB_NVRTC_PATH, NULL};
+    const struct rt_nvrtc_places places = {sonames, "/nonexistent/cuda*/libnvrtc.so.1?"};
+    struct rt_nvrtc_set set = {NULL, NULL, &places};
+    const struct rt_nvrtc *found = NULL;
+
+    world->nvrtc->script =
+        (struct stub_script){.fail_name = "nvrtcGetSupportedArchs", .fail_call = 1, .fail_code = 7, .again = 1};
+    assert_int_equal(rt_nvrtc_find(&set, target("90"), 0, &found), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "libnvrtc_none.so.13", "libnvrtc_stub.so", "nvrtcGetSupportedArchs failed",
+                 "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE");
+    assert_int_equal(last_error().native_code, 7);
+    assert_null(found);
+}
+
 static void one_in_the_process_wins(void **state)
 {
     struct world *world = *state; /* has opened the stub, so it is in the process */
@@ -398,6 +415,7 @@ int main(void)
         TEST(newer_major_than_the_driver),
         TEST(given_path_is_never_passed_over),
         TEST(nothing_found_says_what_was_tried),
+        TEST(found_and_of_no_use),
         TEST(one_in_the_process_wins),
         TEST(newest_found_wins),
         TEST(compile_error_has_the_log),

@@ -14,6 +14,7 @@ static pthread_mutex_t call_lock = PTHREAD_MUTEX_INITIALIZER;
 static char call_text[STUB_LOG_BYTES];
 static size_t call_size;
 static int failure_countdown;
+static int failures;
 
 static void call_log_clear(void)
 {
@@ -21,6 +22,7 @@ static void call_log_clear(void)
     call_size = 0;
     call_text[0] = '\0';
     failure_countdown = 0;
+    failures = 0;
     pthread_mutex_unlock(&call_lock);
 }
 
@@ -30,7 +32,20 @@ static int scripted_result(const struct stub_script *script, const char *name)
     if (script->fail_call == 0 || (script->fail_name && strcmp(script->fail_name, name) != 0))
         return 0;
     failure_countdown++;
-    return failure_countdown == script->fail_call ? script->fail_code : 0;
+    const int later = failure_countdown - script->fail_call;
+    if (later < 0 || (later > 0 && (script->again == 0 || later % script->again != 0)))
+        return 0;
+    failures++;
+    return script->fail_code;
+}
+
+/* Of a call that no log tells of: the scripted failure, where the script names it, or 0. */
+static int called_unlogged(const struct stub_script *script, const char *name)
+{
+    pthread_mutex_lock(&call_lock);
+    const int result = script->fail_name ? scripted_result(script, name) : 0;
+    pthread_mutex_unlock(&call_lock);
+    return result;
 }
 
 /* Logs "name(arguments)", and returns the scripted failure or 0. */
@@ -64,6 +79,14 @@ static int call_count(const char *name)
     pthread_mutex_lock(&call_lock);
     for (const char *line = call_text; *line; line = strchr(line, '\n') + 1)
         count += name == NULL || (strncmp(line, name, length) == 0 && line[length] == '(');
+    pthread_mutex_unlock(&call_lock);
+    return count;
+}
+
+static int failure_count(void)
+{
+    pthread_mutex_lock(&call_lock);
+    const int count = failures;
     pthread_mutex_unlock(&call_lock);
     return count;
 }

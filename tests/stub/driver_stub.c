@@ -2,6 +2,7 @@
 #include "call_log.h"
 #include "cuda_types.h"
 enum { FIRST_LIBRARY = 0x100, FIRST_KERNEL = 0x200, FIRST_FUNCTION = 0x300, PRIMARY_CONTEXT = 0xa0, STACK = 8 };
+enum { FIRST_SIZED_KERNEL = 0x10000, MOST_KERNELS = 1024 };
 
 #define HANDLE(type, number) ((type)(uintptr_t)(number))
 #define NUMBER(handle) ((unsigned)(uintptr_t)(handle))
@@ -12,7 +13,7 @@ static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     rt_cu_library library;
     char name[64];
-} kernels[32]; /* that were asked for */
+} kernels[MOST_KERNELS]; /* that were asked for */
 static int kernel_count;
 static _Thread_local void *stack[STACK];
 static _Thread_local int depth;
@@ -59,6 +60,7 @@ static void reset(void)
         .log = call_log_text,
         .clear_log = call_log_clear,
         .calls = call_count,
+        .failed = failure_count,
     };
 
     state = fresh;
@@ -95,6 +97,8 @@ static rt_cu_result get_error_name(rt_cu_result error, const char **text)
                  {200, "CUDA_ERROR_INVALID_IMAGE"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
                  {500, "CUDA_ERROR_NOT_FOUND"},     {719, "CUDA_ERROR_LAUNCH_FAILED"}};
 
+    if (called_unlogged(&state.script, "cuGetErrorName"))
+        return RT_CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (names[i].code == error) {
             *text = names[i].name;
@@ -107,6 +111,8 @@ static rt_cu_result get_error_name(rt_cu_result error, const char **text)
 static rt_cu_result get_error_string(rt_cu_result error, const char **text)
 {
     (void)error;
+    if (called_unlogged(&state.script, "cuGetErrorString"))
+        return RT_CUDA_ERROR_INVALID_VALUE;
     *text = "as scripted";
     return 0;
 }
@@ -249,8 +255,8 @@ static rt_cu_result library_unload(rt_cu_library library)
     return 0;
 }
 
-/* Which of a library's kernels it is, in the order in which they were first asked for. */
-static unsigned kernel_index(rt_cu_library library, const char *name)
+/* Which of a library's kernels it is, in the order in which they were first asked for; *place: which of all. */
+static unsigned kernel_index(rt_cu_library library, const char *name, int *place)
 {
     unsigned index = 0;
     int i;
@@ -261,7 +267,8 @@ static unsigned kernel_index(rt_cu_library library, const char *name)
             break;
         index += kernels[i].library == library;
     }
-    if (i == kernel_count && kernel_count < 32) {
+    *place = i;
+    if (i == kernel_count && kernel_count < MOST_KERNELS) {
         kernels[i].library = library;
         snprintf(kernels[i].name, sizeof kernels[i].name, "%s", name);
         kernel_count++;
@@ -272,9 +279,32 @@ static unsigned kernel_index(rt_cu_library library, const char *name)
 
 static rt_cu_result library_get_kernel(rt_cu_kernel *kernel, rt_cu_library library, const char *name)
 {
+    int place;
+
     CALLED("cuLibraryGetKernel", "lib %x, %s", NUMBER(library), name);
-    *kernel = HANDLE(rt_cu_kernel, NUMBER(library) - FIRST_LIBRARY + FIRST_KERNEL + 0x10 * kernel_index(library, name));
+    const unsigned index = kernel_index(library, name, &place);
+    *kernel = HANDLE(rt_cu_kernel, state.kernels ? (unsigned)(FIRST_SIZED_KERNEL + place)
+                                                 : NUMBER(library) - FIRST_LIBRARY + FIRST_KERNEL + 0x10 * index);
     return 0;
+}
+
+/* Of one that state.kernels have; otherwise, of any, state.param_bytes. */
+static size_t param_bytes_of(unsigned handle)
+{
+    const unsigned place = handle - FIRST_SIZED_KERNEL;
+
+    if (state.kernels == NULL || place >= MOST_KERNELS)
+        return state.param_bytes;
+    const char *name = kernels[place].name;
+    const size_t length = strlen(name);
+    for (const struct stub_kernel *kernel = state.kernels; kernel->file; kernel++) {
+        const char *found = strstr(kernel->entries, name);
+        while (found && ((found != kernel->entries && found[-1] != ' ') || (found[length] && found[length] != ' ')))
+            found = strstr(found + 1, name);
+        if (found)
+            return kernel->param_bytes;
+    }
+    return state.param_bytes;
 }
 
 static rt_cu_result kernel_get_function(rt_cu_function *function, rt_cu_kernel kernel)
@@ -290,7 +320,7 @@ static rt_cu_result kernel_get_param_info(rt_cu_kernel kernel, size_t index, siz
     if (index >= (size_t)state.param_count)
         return RT_CUDA_ERROR_INVALID_VALUE;
     *offset = state.param_offset;
-    *size = state.param_bytes;
+    *size = param_bytes_of(NUMBER(kernel));
     return 0;
 }
 
@@ -340,7 +370,7 @@ static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_c
            attribute_text(config, attributes, sizeof attributes), NUMBER(function), extra ? "given" : "none",
            NUMBER(get_current()));
     pthread_mutex_lock(&call_lock);
-    memcpy(state.params, parameters[0], state.param_bytes);
+    memcpy(state.params, parameters[0], param_bytes_of(NUMBER(function) - FIRST_FUNCTION + FIRST_KERNEL));
     pthread_mutex_unlock(&call_lock);
     return 0;
 }

@@ -7,7 +7,8 @@
 
 struct rt_nvrtc_program_opaque {
     char arch[32];
-    uint64_t number; /* of what was given */
+    char entries[512]; /* of what it compiles to */
+    uint64_t number;   /* of what was given */
     bool empty;
     bool compiled;
 };
@@ -30,6 +31,7 @@ static void reset(void)
         .log = call_log_text,
         .clear_log = call_log_clear,
         .calls = call_count,
+        .failed = failure_count,
     };
 
     state = fresh;
@@ -68,6 +70,7 @@ const char *nvrtcGetErrorString(rt_nvrtc_result result)
                                         "NVRTC_ERROR_COMPILATION",
                                         "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"};
 
+    (void)called_unlogged(&state.script, "nvrtcGetErrorString");
     return result >= 0 && result < 8 ? texts[result] : "NVRTC_ERROR unknown";
 }
 
@@ -111,6 +114,29 @@ static uint64_t add_text(uint64_t number, const char *text)
     return number;
 }
 
+static bool is_among(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Of the files that it is made of: of one the program has the name, several are headers of a program of its own. */
+static void find_entries(struct rt_nvrtc_program_opaque *program, const char *name, const char *const *names, int count)
+{
+    const char *slash = strrchr(name, '/');
+    const char *const file = slash ? slash + 1 : name;
+    size_t size = 0;
+
+    for (const struct stub_kernel *kernel = state.kernels; kernel && kernel->file; kernel++)
+        if (strcmp(kernel->file, file) == 0 || is_among(kernel->file, names, count))
+            size += (size_t)snprintf(program->entries + size, sizeof program->entries - size, "%s%s", size ? " " : "",
+                                     kernel->entries);
+    if (size == 0)
+        snprintf(program->entries, sizeof program->entries, "%s", state.entry);
+}
+
 rt_nvrtc_result nvrtcCreateProgram(rt_nvrtc_program *program, const char *source, const char *name, int header_count,
                                    const char *const *headers, const char *const *header_names)
 {
@@ -121,6 +147,7 @@ rt_nvrtc_result nvrtcCreateProgram(rt_nvrtc_program *program, const char *source
     *program = calloc(1, sizeof **program);
     if (*program == NULL)
         return RT_NVRTC_ERROR_OUT_OF_MEMORY;
+    find_entries(*program, name, header_names, header_count);
     (*program)->empty = source[0] == '\0';
     (*program)->number = add_text(0xcbf29ce484222325u, source);
     for (int i = 0; i < header_count; i++)
@@ -134,7 +161,7 @@ rt_nvrtc_result nvrtcDestroyProgram(rt_nvrtc_program *program)
     free(*program);
     *program = NULL;
     __atomic_sub_fetch(&state.live_programs, 1, __ATOMIC_SEQ_CST);
-    return 0;
+    return called_unlogged(&state.script, "nvrtcDestroyProgram");
 }
 
 static void read_arch(struct rt_nvrtc_program_opaque *program, int option_count, const char *const *options)
@@ -190,7 +217,7 @@ rt_nvrtc_result nvrtcGetProgramLog(rt_nvrtc_program program, char *log)
 
 enum { PTX_BYTES = 1024, MOST_ENTRIES = 8 };
 
-/* Takes the next of state.entry's names; false when there is none left. */
+/* Takes the next of a program's entries; false when there is none left. */
 static bool next_entry(const char **at, char name[128])
 {
     const size_t length = strcspn(*at, " ");
@@ -206,8 +233,8 @@ static size_t write_ptx(const struct rt_nvrtc_program_opaque *program, char ptx[
 {
     int size = snprintf(ptx, PTX_BYTES, "//\n// Compiler Build ID: CL-stub %d.%d\n//\n\n.version 8.7\n.target %s\n",
                         state.major, state.minor, program->arch);
-    const bool one = strchr(state.entry, '{') != NULL; /* a text, not a list of names */
-    const char *at = program->empty ? "" : state.entry;
+    const bool one = strchr(program->entries, '{') != NULL; /* a text, not a list of names */
+    const char *at = program->empty ? "" : program->entries;
     char name[128];
 
     if (one && !program->empty)
@@ -236,7 +263,7 @@ static void write_cubin(const struct rt_nvrtc_program_opaque *program, char cubi
 {
     const unsigned note_name = 16;
     unsigned code_name = 40;
-    const char *at = state.entry;
+    const char *at = program->entries;
     char name[128];
     Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT, 0x41, 8},
                          .e_machine = EM_CUDA,

@@ -11,12 +11,21 @@
 enum { STUB_MAX_PARAMS_BYTES = 1024, STUB_MAX_RANGES = 4, STUB_LOG_BYTES = 1 << 18 };
 
 /* What both stubs have. Failures: `fail_call` 1 fails the first call after reset, and so on; 0 none. With fail_name
- * only calls of that function count. */
+ * only calls of that function count; what a log leaves out (texts of errors, nvrtcDestroyProgram) fails by name alone.
+ */
 struct stub_script {
     const char *fail_name;
     int fail_call;
     int fail_code;
     int delay_us; /* in loads and compilations */
+    int again;    /* of the calls after it, each so-manieth fails too; 0: none */
+};
+
+/* What a file of templates compiles to, of a program of several beside what the others do. */
+struct stub_kernel {
+    const char *file;    /* its name */
+    const char *entries; /* with spaces between them */
+    size_t param_bytes;  /* of the entries' parameter, where smla has such a struct */
 };
 
 struct stub_driver {
@@ -34,6 +43,8 @@ struct stub_driver {
     size_t param_offset;
     size_t param_bytes;
     int param_count;
+    const struct stub_kernel
+        *kernels;        /* whose entries have parameters of their own sizes; file NULL ends; NULL: none */
     const char *missing; /* a symbol that cuGetProcAddress does not have */
     int missing_why;
     int capture_status; /* of every stream */
@@ -60,6 +71,7 @@ struct stub_driver {
     const char *(*log)(void);
     void (*clear_log)(void);        /* and the call counts */
     int (*calls)(const char *name); /* NULL: all */
+    int (*failed)(void);            /* scripted failures that came, since the log was cleared */
 };
 
 struct stub_nvrtc {
@@ -68,9 +80,10 @@ struct stub_nvrtc {
     int minor;
     int arch_count;
     int archs[32];
-    const char *entry;  /* that the "cubin" and PTX define; several with spaces between them */
-    const char *arch;   /* written into them instead of the one asked for; NULL: the one asked for */
-    int compile_result; /* of programs that are not empty */
+    const char *entry;                 /* that the "cubin" and PTX define; several with spaces between them */
+    const struct stub_kernel *kernels; /* files that compile to entries of their own; file NULL ends; NULL: none */
+    const char *arch;                  /* written into them instead of the one asked for; NULL: the one asked for */
+    int compile_result;                /* of programs that are not empty */
     const char *compile_log;
     bool empty_result; /* success, and a size of 0 */
     /* Called in the thread that compiles, before the delay; the same program is the same number in every process. May
@@ -85,6 +98,7 @@ struct stub_nvrtc {
     const char *(*log)(void);
     void (*clear_log)(void);
     int (*calls)(const char *name);
+    int (*failed)(void);
 };
 
 /* The one symbol besides the real entry points. */
