@@ -51,10 +51,12 @@ static const struct rt_event unused_system = {
 static smla_status refuse_dir(struct rt_cache *cache, const char *dir, bool required, int error, const char *why)
 {
     if (required) {
-        rt_fail_native(SMLA_ERROR_IO, error,
-                       "the cache folder %s cannot be used: %s. Name another, or switch the cache off", dir, why);
+        const smla_status status = error == ENOMEM ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_ERROR_IO;
+
+        rt_fail_native(status, error, "the cache folder %s cannot be used: %s. Name another, or switch the cache off",
+                       dir, why);
         rt_fail_path(dir);
-        return SMLA_ERROR_IO;
+        return status;
     }
     rt_cache_count(&cache->counters.errors);
     rt_tell(&cache->log, &unused,

@@ -1,209 +1,129 @@
-/* Every allocation of the library fails in turn (ld --wrap): OUT_OF_MEMORY or done without, no leak (ASan), and the
- * next attempt works. */
-#include "smlab_files.h"
+/* Every allocation of the library fails in turn (ld --wrap), and so does every thread and lock that is to be had, in
+ * every operation: alone, and with all that follow. OUT_OF_MEMORY or done without, outputs untouched, no leak (ASan,
+ * and what the stubs count), and the next attempt works. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
 
-#include <unistd.h>
+#include "operations.h"
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static int countdown; /* 1: the next one fails; 0: none does. Atomic */
+static int countdown; /* 1: the next one fails; 0 and below: none does; of several threads */
+static bool lasting;  /* and all that follow */
 
 static bool fails_now(void)
 {
-    return __atomic_load_n(&countdown, __ATOMIC_RELAXED) > 0 &&
-           __atomic_sub_fetch(&countdown, 1, __ATOMIC_RELAXED) == 0;
+    const int left = __atomic_sub_fetch(&countdown, 1, __ATOMIC_RELAXED);
+
+    return left == 0 || (lasting && left < 0 && left > -1000000);
 }
 
-void *__wrap_malloc(size_t size)
+/* Below any that fails. */
+static void stop_failing(void)
 {
-    return fails_now() ? NULL : __real_malloc(size);
+    lasting = false;
+    __atomic_store_n(&countdown, 0, __ATOMIC_RELAXED);
 }
 
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(old, size);
-}
-
-static int32_t ignore_bytes(void *user, const void *bytes, size_t size)
-{
-    (void)user;
-    (void)bytes;
-    (void)size;
-    return 0;
-}
-
-static const char *bundles = ""; /* of create_and_prepare */
-static bool in_background;       /* … and with a limit, so that a third thread compiles */
-
-static smla_status prepare_in_background(smla_context *context, const smla_kernel_desc *desc, smla_kernel **kernel)
-{
-    smla_preparation *preparation = NULL;
-    smla_status status = smla_prepare_start(context, desc, &preparation);
-
-    if (status == SMLA_OK)
-        status = smla_prepare_wait(preparation, SMLA_WAIT_FOREVER, kernel);
-    smla_prepare_destroy(preparation);
-    return status;
-}
-
-static smla_status create_and_prepare(const char *cache_dir, smla_context **context)
-{
-    smla_context_desc desc = stub_context_desc();
-    const smla_kernel_desc kernel_desc = prefill_desc();
-    smla_kernel *kernel = NULL;
-
-    desc.cache_policy = SMLA_CACHE_RW;
-    desc.cache_dir = cache_dir;
-    desc.bundles = bundles;
-    desc.compile_limit_ms = in_background ? 60000 : 0;
-    smla_status status = smla_context_create(&desc, context);
-    if (status == SMLA_OK)
-        status = in_background ? prepare_in_background(*context, &kernel_desc, &kernel)
-                               : smla_prepare(*context, &kernel_desc, &kernel);
-    smla_kernel_destroy(kernel);
-    return status;
-}
-
-static smla_status create_and_generate(const char *cache_dir, uint32_t emit, smla_context **context)
-{
-    smla_context_desc desc = stub_context_desc();
-    smla_kernel_desc kernel_desc = prefill_desc();
-
-    (void)cache_dir;
-    kernel_desc.target = "90";
-    const smla_status status = smla_context_create(&desc, context);
-    return status == SMLA_OK ? smla_generate(*context, &kernel_desc, emit, ignore_bytes, NULL) : status;
-}
-
-/* Runs until nothing is left to fail; the failures must be told as what they are. */
-static void fail_each(uint32_t emit)
-{
-    struct world world;
-    int refused = 0, n;
-
-    for (n = 1; n < 500; n++) {
-        char *folder = make_folder();
-        smla_context *context = NULL;
-        world_open_stubs(&world);
-        countdown = n;
-        const smla_status status =
-            emit ? create_and_generate(folder, emit, &context) : create_and_prepare(folder, &context);
-        const bool all_done = countdown > 0;
-        countdown = 0;
-        if (status != SMLA_OK) {
-            refused++;
-            assert_int_equal(status, SMLA_ERROR_OUT_OF_MEMORY);
-            assert_non_null(strcasestr(last_error().message, "memory"));
-        }
-        if (context && emit == 0) {
-            const smla_kernel_desc desc = prefill_desc();
-            smla_kernel_destroy(must_prepare(context, &desc));
-        }
-        smla_context_destroy(context);
-        assert_int_equal(world.driver->live_libraries, 0);
-        assert_int_equal(world.nvrtc->live_programs, 0);
-        remove_folder(folder);
-        if (all_done)
-            break;
+#define WRAP(type, name, parameters, arguments, failure)                                                               \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        if (!fails_now())                                                                                              \
+            return __real_##name arguments;                                                                            \
+        errno = ENOMEM;                                                                                                \
+        return failure;                                                                                                \
     }
-    print_message("%d allocations, %d of them refused\n", n - 1, refused);
-    assert_true(n < 500 && refused > 3);
-}
+WRAP(void *, malloc, (size_t size), (size), NULL)
+WRAP(void *, calloc, (size_t count, size_t size), (count, size), NULL)
+WRAP(void *, realloc, (void *old, size_t size), (old, size), NULL)
+WRAP(char *, strdup, (const char *text), (text), NULL)
+WRAP(DIR *, fdopendir, (int folder), (folder), NULL)
+WRAP(int, pthread_mutex_init, (pthread_mutex_t * lock, const pthread_mutexattr_t *how), (lock, how), ENOMEM)
+WRAP(int, pthread_cond_init, (pthread_cond_t * condition, const pthread_condattr_t *how), (condition, how), ENOMEM)
+WRAP(int, pthread_attr_init, (pthread_attr_t * attributes), (attributes), ENOMEM)
+WRAP(int, pthread_create, (pthread_t * thread, const pthread_attr_t *how, void *(*start)(void *), void *user),
+     (thread, how, start, user), EAGAIN)
 
-static void prepare(void **state)
+int __wrap_asprintf(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int __wrap_asprintf(char **text, const char *format, ...)
 {
-    (void)state;
-    fail_each(0);
-}
+    va_list arguments;
 
-static void prepare_beside(void **state)
-{
-    (void)state;
-    in_background = true;
-    fail_each(0);
-    in_background = false;
-}
-
-/* What a context tells of itself. */
-static void stats_and_events(void **state)
-{
-    smla_context_desc desc = stub_context_desc();
-    smla_context *context = NULL;
-    smla_event events[4] = {{.struct_size = sizeof events[0]}};
-    int refused = 0;
-    size_t size;
-
-    (void)state;
-    desc.bundles = "/nonexistent/a.smlab";
-    assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
-    for (int n = 1; n < 10; n++) {
-        countdown = n;
-        const smla_status json = smla_stats_json(context, NULL, 0, &size);
-        countdown = n;
-        const smla_status read = smla_events(context, 0, events, 4, &size);
-        countdown = 0;
-        refused += (json == SMLA_ERROR_OUT_OF_MEMORY) + (read == SMLA_ERROR_OUT_OF_MEMORY);
-        assert_true(json == SMLA_OK || json == SMLA_ERROR_OUT_OF_MEMORY);
-        assert_true(read == SMLA_OK || read == SMLA_ERROR_OUT_OF_MEMORY);
+    if (fails_now()) {
+        *text = NULL;
+        return -1;
     }
-    assert_true(refused >= 3);
-    smla_context_destroy(context);
+    va_start(arguments, format);
+    const int size = vasprintf(text, format, arguments);
+    va_end(arguments);
+    return size;
 }
 
-/* Without memory for the bundle, or for what is in it, the kernel is compiled. */
-static void prepare_from_bundle(void **state)
+/* Where the n-th fails. Returns whether there are so many. */
+static bool fail_one(const struct operation *operation, int n, bool all_that_follow, int *refused)
 {
-    const smla_kernel_desc desc = prefill_desc();
-    struct world world;
-    size_t size;
-    char *folder = make_folder(), *path = path_in(folder, "a.smlab");
+    struct scene scene;
 
-    (void)state;
-    world_open_stubs(&world);
-    uint8_t *bytes = smlab_of(&desc, 1, &size);
-    write_file(path, bytes, size);
-    bundles = path;
-    fail_each(0);
-    bundles = "";
-    free(bytes);
-    free(path);
-    remove_folder(folder);
+    scene_open(&scene, operation);
+    lasting = all_that_follow;
+    __atomic_store_n(&countdown, n, __ATOMIC_RELAXED);
+    const smla_status status = operation->act(&scene);
+    const bool came = __atomic_load_n(&countdown, __ATOMIC_RELAXED) <= 0;
+    stop_failing();
+    if (status != operation->usual) {
+        const char *const message = last_error().message;
+
+        if (!came || status != SMLA_ERROR_OUT_OF_MEMORY || strcasestr(message, "memory") == NULL)
+            fail_msg("%s, allocation %d%s: status %d: %s", operation->name, n, all_that_follow ? " and later ones" : "",
+                     (int)status, message);
+        ++*refused;
+    }
+    if (scene.touched)
+        fail_msg("%s, allocation %d: an output was written", operation->name, n);
+    scene_must_act(&scene);
+    scene_close(&scene);
+    assert_int_equal(scene.world.driver->live_libraries, 0);
+    assert_int_equal(scene.world.driver->retained_primaries, 0);
+    assert_int_equal(scene.world.nvrtc->live_programs, 0);
+    return came;
 }
 
-static void generate_plan(void **state)
+static void fail_each(bool all_that_follow)
 {
-    (void)state;
-    fail_each(SMLA_EMIT_PLAN);
+    int refused = 0, done_without = 0;
+
+    for (size_t i = 0; i < operation_count; i++) {
+        const int before = refused;
+        int n = 1;
+
+        while (fail_one(&operations[i], n, all_that_follow, &refused))
+            n++;
+        done_without += n - 1 - (refused - before);
+    }
+    print_message("%d allocations refused, %d done without\n", refused, done_without);
+    assert_true(refused > 300);
 }
 
-static void generate_cuda(void **state)
+static void the_nth(void **state)
 {
     (void)state;
-    fail_each(SMLA_EMIT_CUDA);
+    fail_each(false);
 }
 
-static void generate_ptx(void **state)
+static void all_from_the_nth(void **state)
 {
     (void)state;
-    fail_each(SMLA_EMIT_PTX);
+    fail_each(true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prepare),          cmocka_unit_test(prepare_from_bundle), cmocka_unit_test(prepare_beside),
-        cmocka_unit_test(stats_and_events), cmocka_unit_test(generate_plan),       cmocka_unit_test(generate_cuda),
-        cmocka_unit_test(generate_ptx),
+        cmocka_unit_test(the_nth),
+        cmocka_unit_test(all_from_the_nth),
     };
     return cmocka_run_group_tests_name("runtime.allocation", tests, NULL, NULL);
 }
