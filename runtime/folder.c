@@ -21,7 +21,7 @@ int rt_folder_make_in(int parent, const char *name)
     error = errno;
     /* Not only after EEXIST: a folder that is there may be reported as EROFS or EACCES. */
     if (fstatat(parent, name, &status, 0) != 0)
-        return error;
+        return error == EEXIST ? errno : error;
     return S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
 }
 
