@@ -40,7 +40,7 @@ static void *run_job(void *user)
     return NULL;
 }
 
-smla_status rt_obtain_with_companion(smla_context *context, const struct gen_bundle bundles[2], int count,
+smla_status rt_obtain_with_companion(smla_context *context, const struct gen_bundle *bundles, int count,
                                      enum rt_kind kind, int32_t max_nvrtc_major, const struct rt_entry *images[2])
 {
     struct job job = {context, &bundles[1], kind, max_nvrtc_major, &images[1], SMLA_OK, {0}};

@@ -32,6 +32,9 @@ struct rt_counters {
     uint64_t system_hits;
     uint64_t compile_timeouts;
     uint64_t remembered_failures;
+    uint64_t self_tests;
+    uint64_t self_test_failures;
+    uint64_t self_test_ns;
 };
 
 struct smla_context {

@@ -60,6 +60,8 @@ struct rt_cu_launch_config {
     X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                                      \
     X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                                      \
     X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                                         \
+    X(CU_STREAM_NON_BLOCKING, 1)                                                                                       \
+    X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                                                               \
     X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                                    \
     X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 6)                                                                           \
     X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                                    \
@@ -130,13 +132,21 @@ enum {
        const unsigned int *box, const unsigned int *element_strides, int interleave, int swizzle, int l2_promotion,    \
        int fill))
 
-/* The same of symbols that checked kernels alone call. They may be missing: smla_prepare says so, or, of the second
- * list, what they tell is done without. */
+/* The same of symbols that not every kernel needs: checked kernels call the first list and the last, the self-test the
+ * first and the second. They may be missing: smla_prepare says so, or, of the last list, what they tell is done
+ * without.
+ */
 #define RT_DRIVER_CHECK_SYMBOLS(X)                                                                                     \
     X(cuStreamIsCapturing, 10000, (rt_cu_stream stream, int *status))                                                  \
     X(cuStreamSynchronize, 2000, (rt_cu_stream stream))                                                                \
     X(cuMemsetD32Async, 3020, (rt_cu_deviceptr to, unsigned int value, size_t count, rt_cu_stream stream))             \
     X(cuMemcpyAsync, 4000, (rt_cu_deviceptr to, rt_cu_deviceptr from, size_t bytes, rt_cu_stream stream))
+#define RT_DRIVER_TEST_SYMBOLS(X)                                                                                      \
+    X(cuThreadExchangeStreamCaptureMode, 10010, (int *mode))                                                           \
+    X(cuStreamCreate, 2000, (rt_cu_stream * stream, unsigned int flags))                                               \
+    X(cuStreamDestroy, 4000, (rt_cu_stream stream))                                                                    \
+    X(cuMemAlloc, 3020, (rt_cu_deviceptr * memory, size_t bytes))                                                      \
+    X(cuMemFree, 3020, (rt_cu_deviceptr memory))
 #define RT_DRIVER_RANGE_SYMBOLS(X)                                                                                     \
     X(cuPointerGetAttributes, 7000, (unsigned int count, int *attributes, void **values, rt_cu_deviceptr pointer))     \
     X(cuMemRetainAllocationHandle, 11000, (rt_cu_allocation_handle * handle, void *address))                           \

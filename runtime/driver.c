@@ -23,7 +23,7 @@ static const struct symbol symbols[] = {
 
 static const struct symbol optional_symbols[] = {
 #define SYMBOL_ROW(name, version, parameters) {#name, version, offsetof(struct rt_driver, name)},
-    RT_DRIVER_CHECK_SYMBOLS(SYMBOL_ROW) RT_DRIVER_RANGE_SYMBOLS(SYMBOL_ROW)
+    RT_DRIVER_CHECK_SYMBOLS(SYMBOL_ROW) RT_DRIVER_TEST_SYMBOLS(SYMBOL_ROW) RT_DRIVER_RANGE_SYMBOLS(SYMBOL_ROW)
 #undef SYMBOL_ROW
 };
 
@@ -220,20 +220,36 @@ smla_status rt_driver_open(struct rt_driver *driver, const char *path)
     return status;
 }
 
-smla_status rt_driver_check_for_checks(const struct rt_driver *driver)
+static smla_status refuse_missing(const struct rt_driver *driver, const char *missing, const char *who)
 {
-    const char *missing = NULL;
+    if (missing == NULL)
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_UNAVAILABLE, "the CUDA driver %s does not have %s, which %s calls", driver->path, missing,
+                   who);
+}
 
 #define LOOK_FOR(name, version, parameters)                                                                            \
     if (driver->name == NULL)                                                                                          \
         missing = #name;
+
+smla_status rt_driver_check_for_checks(const struct rt_driver *driver)
+{
+    const char *missing = NULL;
+
     RT_DRIVER_CHECK_SYMBOLS(LOOK_FOR)
-#undef LOOK_FOR
-    if (missing == NULL)
-        return SMLA_OK;
-    return rt_fail(SMLA_ERROR_UNAVAILABLE, "the CUDA driver %s does not have %s, which a checked kernel calls",
-                   driver->path, missing);
+    return refuse_missing(driver, missing, "a checked kernel");
 }
+
+smla_status rt_driver_check_for_test(const struct rt_driver *driver)
+{
+    const char *missing = NULL;
+
+    RT_DRIVER_CHECK_SYMBOLS(LOOK_FOR)
+    RT_DRIVER_TEST_SYMBOLS(LOOK_FOR)
+    return refuse_missing(driver, missing, "the self-test");
+}
+
+#undef LOOK_FOR
 
 smla_status rt_driver_check_process(const struct rt_driver *driver)
 {

@@ -15,6 +15,7 @@ struct rt_driver {
 #define RT_DRIVER_MEMBER(name, version, parameters) rt_cu_result(*name) parameters;
     RT_DRIVER_SYMBOLS(RT_DRIVER_MEMBER)
     RT_DRIVER_CHECK_SYMBOLS(RT_DRIVER_MEMBER) /* NULL where the driver lacks them */
+    RT_DRIVER_TEST_SYMBOLS(RT_DRIVER_MEMBER)
     RT_DRIVER_RANGE_SYMBOLS(RT_DRIVER_MEMBER)
 #undef RT_DRIVER_MEMBER
     int version;    /* of the driver API: 1000 * major + 10 * minor */
@@ -38,8 +39,9 @@ bool rt_driver_is_loaded(const char *path);
  * process: a driver has threads of its own. Returns as rt_driver_fill. */
 smla_status rt_driver_open(struct rt_driver *driver, const char *path);
 
-/* Refuses a driver that lacks what a checked kernel calls: UNAVAILABLE. */
+/* Refuse a driver that lacks what a checked kernel, or the self-test, calls: UNAVAILABLE. */
 smla_status rt_driver_check_for_checks(const struct rt_driver *driver);
+smla_status rt_driver_check_for_test(const struct rt_driver *driver);
 
 /* Refuses a child forked after cuInit: UNAVAILABLE. */
 smla_status rt_driver_check_process(const struct rt_driver *driver);

@@ -8,6 +8,8 @@
 #include "error.h"
 #include "launch.h"
 #include "planning.h"
+#include "selection.h"
+#include "self_test.h"
 
 static bool is_reference(const struct gen_spec *spec)
 {
@@ -118,9 +120,19 @@ static smla_status load_image(smla_context *context, const struct rt_device *dev
     return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;
 }
 
+static smla_status test_kernels(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundles,
+                                const struct rt_entry *images[2], const smla_kernel *kernel)
+{
+    const smla_status status = rt_self_test(context, device, &bundles[0], images[0], kernel);
+
+    if (status != SMLA_OK || kernel->companion == NULL)
+        return status;
+    return rt_self_test(context, device, &bundles[1], images[1], kernel->companion);
+}
+
 /* bundles: the kernel's, and its companion's where count is 2. */
-static smla_status load_bundles(smla_context *context, const struct rt_device *device,
-                                const struct gen_bundle bundles[2], int count, smla_kernel **out)
+static smla_status load_bundles(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundles,
+                                int count, smla_kernel **out)
 {
     const struct rt_entry *images[2];
     smla_status status = SMLA_OK;
@@ -137,6 +149,8 @@ static smla_status load_bundles(smla_context *context, const struct rt_device *d
         status = load_image(context, device, &bundles[0], images[0], out);
     if (status == SMLA_OK && count > 1)
         status = load_image(context, device, &bundles[1], images[1], &(*out)->companion);
+    if (status == SMLA_OK && (context->settings.flags & SMLA_CONTEXT_SELF_TEST))
+        status = test_kernels(context, device, bundles, images, *out);
     return status;
 }
 
@@ -144,26 +158,19 @@ static smla_status prepare_on(smla_context *context, const struct rt_device *dev
                               smla_kernel **out)
 {
     const struct gen_target *target = NULL;
-    struct gen_refusal refusal;
-    struct gen_bundle bundles[2];
+    struct rt_selection selection;
     smla_status status = SMLA_OK;
-    int count = 1;
 
     if (desc->target == NULL)
         status = rt_device_target(device, &target);
+    if (status == SMLA_OK)
+        status = rt_selection_make(&context->settings, desc, target, &selection);
     if (status != SMLA_OK)
         return status;
-    status = gen_bundle_make(desc, target, &bundles[0], &refusal);
-    if (status != SMLA_OK)
-        return rt_fail(status, "%s", refusal.text);
-    if (rt_has_companion(&bundles[0])) {
-        status = rt_companion_bundle(&bundles[0], &bundles[1]);
-        count = status == SMLA_OK ? 2 : 1;
-    }
+    status = rt_selection_check(&context->settings, &selection);
     if (status == SMLA_OK)
-        status = load_bundles(context, device, bundles, count, out);
-    for (int i = 0; i < count; i++)
-        gen_bundle_free(&bundles[i]);
+        status = load_bundles(context, device, selection.bundles, selection.count, out);
+    rt_selection_free(&selection);
     return status;
 }
 

@@ -39,14 +39,18 @@ smla_status rt_description_read(struct rt_description *full, const smla_kernel_d
     return status;
 }
 
+smla_status rt_target_for(smla_context *context, const smla_kernel_desc *desc, const struct gen_target **target)
+{
+    *target = NULL;
+    return desc->target == NULL ? target_of_device(context, target) : SMLA_OK;
+}
+
 smla_status rt_bundle_for(smla_context *context, const smla_kernel_desc *desc, struct gen_bundle *bundle)
 {
-    const struct gen_target *target = NULL;
+    const struct gen_target *target;
     struct gen_refusal refusal;
-    smla_status status = SMLA_OK;
+    smla_status status = rt_target_for(context, desc, &target);
 
-    if (desc->target == NULL)
-        status = target_of_device(context, &target);
     if (status != SMLA_OK)
         return status;
     status = gen_bundle_make(desc, target, bundle, &refusal);

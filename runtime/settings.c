@@ -10,6 +10,10 @@
 #include "cache.h"
 #include "error.h"
 
+enum {
+    ALL_CONTEXT_FLAGS = SMLA_CONTEXT_PRIMARY | SMLA_CONTEXT_OWN_CACHE | SMLA_CONTEXT_UNVERIFIED | SMLA_CONTEXT_SELF_TEST
+};
+
 /* A word of an environment variable and its policy. */
 struct word {
     const char *text;
@@ -84,9 +88,10 @@ static smla_status read_limit(struct rt_settings *settings, const smla_context_d
 
 static smla_status check_desc(const smla_context_desc *desc)
 {
-    if (desc->flags & ~(uint32_t)(SMLA_CONTEXT_PRIMARY | SMLA_CONTEXT_OWN_CACHE))
+    if (desc->flags & ~(uint32_t)ALL_CONTEXT_FLAGS)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
-                       "context flags 0x%x: there are SMLA_CONTEXT_PRIMARY (1) and SMLA_CONTEXT_OWN_CACHE (2) only",
+                       "context flags 0x%x: there are SMLA_CONTEXT_PRIMARY (1), SMLA_CONTEXT_OWN_CACHE (2), "
+                       "SMLA_CONTEXT_UNVERIFIED (4) and SMLA_CONTEXT_SELF_TEST (8) only",
                        (unsigned)desc->flags);
     if (desc->cache_policy > SMLA_CACHE_RW)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "cache_policy %u: SMLA_CACHE_* is 0 to 3",
@@ -110,7 +115,7 @@ static smla_status copy_string(char **to, const char *from)
         return SMLA_OK;
     *to = malloc(size);
     if (*to == NULL)
-        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a path of %zu bytes", size);
+        return rt_fail(SMLA_ERROR_OUT_OF_MEMORY, "no memory for a setting of %zu bytes", size);
     memcpy(*to, from, size);
     return SMLA_OK;
 }
@@ -192,6 +197,8 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
         status = read_read_only(settings, desc);
     if (status == SMLA_OK)
         status = read_runtime_dir(settings);
+    if (status == SMLA_OK)
+        status = copy_string(&settings->disable, first_of(desc->disable, environment("SMLA_DISABLE")));
     if (status != SMLA_OK)
         rt_settings_free(settings);
     return status;
@@ -205,5 +212,6 @@ void rt_settings_free(struct rt_settings *settings)
     free(settings->bundles);
     free(settings->system_dir);
     free(settings->runtime_dir);
+    free(settings->disable);
     memset(settings, 0, sizeof *settings);
 }

@@ -18,6 +18,7 @@ struct rt_settings {
     char *bundles;         /* paths of bundle files with colons between them; NULL: none */
     char *system_dir;      /* NULL: none */
     char *runtime_dir;     /* absolute; NULL: none. For locks */
+    char *disable;         /* patterns of kernels that are never chosen (kill_switch.h); NULL: none */
     struct rt_log log;
     uint32_t compile_limit_ms; /* 0: none */
 };

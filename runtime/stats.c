@@ -35,6 +35,9 @@ smla_status smla_stats(const smla_context *context, smla_stats_counters *out)
         .compile_timeouts = rt_counted(&own->compile_timeouts),
         .remembered_failures = rt_counted(&own->remembered_failures),
         .events = rt_counted(&context->events.count),
+        .self_tests = rt_counted(&own->self_tests),
+        .self_test_failures = rt_counted(&own->self_test_failures),
+        .self_test_ns = rt_counted(&own->self_test_ns),
     };
     return rt_sized_write(out, &full, sizeof full);
 }

@@ -57,14 +57,16 @@ static int fail_device(char why[RUN_WHY], const struct device *device)
     return fail(why, CLI_DEVICE_FAULT, "%s", device_why(device));
 }
 
-int run_session_open(struct run_session *session, const char *driver_path, const char *nvrtc_path, char why[RUN_WHY])
+int run_session_open(struct run_session *session, const char *driver_path, const char *nvrtc_path,
+                     uint32_t context_flags, char why[RUN_WHY])
 {
     char device_text[DEVICE_WHY];
     *session = (struct run_session){0};
     const enum device_status status = device_open(driver_path, 0, &session->device, device_text);
     if (status != DEVICE_OK)
         return fail(why, status == DEVICE_FAULT ? CLI_DEVICE_FAULT : CLI_UNAVAILABLE, "%s", device_text);
-    const smla_context_desc desc = {.struct_size = sizeof desc, .driver_path = driver_path, .nvrtc_path = nvrtc_path};
+    const smla_context_desc desc = {
+        .struct_size = sizeof desc, .flags = context_flags, .driver_path = driver_path, .nvrtc_path = nvrtc_path};
     if (smla_context_create(&desc, &session->context) == SMLA_OK)
         return CLI_FINE;
     const int code = fail_smla(why, "smla_context_create");

@@ -25,9 +25,10 @@ struct run_result {
     char unsound[RUN_WHY]; /* a guard zone, an input or a repeat that differs; "" when all is well */
 };
 
-/* Both return CLI_FINE, or another exit code with a sentence in why[] and nothing held. CLI_UNAVAILABLE means that
- * there is no driver, device, compiler or kernel for this. */
-int run_session_open(struct run_session *session, const char *driver_path, const char *nvrtc_path, char why[RUN_WHY]);
+/* context_flags: SMLA_CONTEXT_*. Both return CLI_FINE, or another exit code with a sentence in why[] and nothing held.
+ * CLI_UNAVAILABLE means that there is no driver, device, compiler or kernel for this. */
+int run_session_open(struct run_session *session, const char *driver_path, const char *nvrtc_path,
+                     uint32_t context_flags, char why[RUN_WHY]);
 void run_session_close(struct run_session *session);
 
 /* Runs a case `repeat` times, outputs filled with NaN before each. target: NULL means the device's own. */

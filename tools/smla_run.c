@@ -13,14 +13,19 @@
 #include "reference.h"
 #include "run_cuda.h"
 #include "run_emu.h"
+#include "run_self_test.h"
 #include "safetensors.h"
 
 static const char help[] =
     "usage: smla-run CASE... [--device auto|cuda|emu|cpu] [--check] [options]\n"
+    "       smla-run --selftest [--from FILE] [--device auto|cuda|emu] [options]\n"
     "\n"
     "Runs cases (safetensors files: inputs and the right answer) and prints, with --check, each\n"
     "error beside its bound. On a card every tensor lies between guard zones, which are checked,\n"
     "outputs are filled with NaN before each run, and repeats must give the same bits.\n"
+    "\n"
+    "With --selftest there is no case: each kernel computes the library's own small problem, all\n"
+    "of its variants, as smla_prepare does with SMLA_CONTEXT_SELF_TEST.\n"
     "\n"
     "  --device DEVICE         auto (cuda, else emu, else cpu); cuda; emu: the kernel's PTX on the\n"
     "                          CPU, searched for races; cpu: the float64 reference, no kernel\n"
@@ -38,6 +43,10 @@ static const char help[] =
     "  --seed N                on emu: of the schedule (SMLA_EMU_SEED)\n"
     "  --report FILE           on emu: write what was found, as JSON to a .json (SMLA_EMU_REPORT)\n"
     "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n"
+    "  --selftest              test a kernel of each row that smla-gen --list prints, with the most\n"
+    "                          heads and each format; exit 1 when one is wrong\n"
+    "  --from FILE             of it: those of a JSON array (docs/tools.md); may be repeated\n"
+    "  --unverified            take kernels that are not verified; --selftest does\n"
     "  --json                  print an object, or an array of them for several cases\n"
     "  --help, --version\n"
     "\n"
@@ -61,6 +70,9 @@ struct options {
     bool not_persistent;
     int64_t sm_limit;
     bool json;
+    bool self_test;
+    uint32_t context_flags;     /* SMLA_CONTEXT_* */
+    struct shapes_options from; /* of the self-test */
 };
 
 /* The three outputs, in this order everywhere. */
@@ -148,7 +160,8 @@ static bool is_emulated(const struct options *options)
 static int open_card(struct opened *opened, const struct options *options)
 {
     opened->device = DEVICE_CUDA;
-    opened->code = run_session_open(&opened->session, options->driver, options->nvrtc, opened->why);
+    opened->code =
+        run_session_open(&opened->session, options->driver, options->nvrtc, options->context_flags, opened->why);
     if (is_emulated(options)) {
         opened->device = DEVICE_EMU;
         snprintf(opened->driver, sizeof opened->driver, "%s", options->driver);
@@ -176,7 +189,8 @@ static int open_emulated(struct opened *opened, const struct options *options)
                  "the emulated device's libcuda.so.1 is not beside smla-run: name it with --driver");
         return opened->code = CLI_UNAVAILABLE;
     }
-    opened->code = run_session_open(&opened->session, opened->driver, options->nvrtc, opened->why);
+    opened->code =
+        run_session_open(&opened->session, opened->driver, options->nvrtc, options->context_flags, opened->why);
     if (opened->code == CLI_FINE && !run_emu_is(opened->driver)) {
         run_session_close(&opened->session);
         snprintf(opened->why, sizeof opened->why, "%s is not the emulated device", opened->driver);
@@ -512,7 +526,9 @@ enum {
     OPTION_REPEAT,
     OPTION_SCHEDULE,
     OPTION_SEED,
-    OPTION_REPORT
+    OPTION_REPORT,
+    OPTION_SELF_TEST,
+    OPTION_UNVERIFIED
 };
 
 static const struct option long_options[] = {
@@ -530,6 +546,9 @@ static const struct option long_options[] = {
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"report", required_argument, NULL, OPTION_REPORT},
+    {"selftest", no_argument, NULL, OPTION_SELF_TEST},
+    {"from", required_argument, NULL, CLI_OPTION_FROM},
+    {"unverified", no_argument, NULL, OPTION_UNVERIFIED},
     {NULL, 0, NULL, 0},
 };
 
@@ -606,9 +625,46 @@ static int take_option(struct options *options, int option)
     case OPTION_REPORT:
         options->emu.report = optarg;
         return CLI_FINE;
+    case OPTION_SELF_TEST:
+        options->self_test = true;
+        options->context_flags |= SMLA_CONTEXT_SELF_TEST | SMLA_CONTEXT_UNVERIFIED;
+        return CLI_FINE;
+    case CLI_OPTION_FROM:
+        return shapes_option(&options->from, option, optarg);
+    case OPTION_UNVERIFIED:
+        options->context_flags |= SMLA_CONTEXT_UNVERIFIED;
+        return CLI_FINE;
     default:
         return cli_usage_getopt();
     }
+}
+
+/* What of the command line does not go with the self-test, which has neither cases nor outputs. */
+static int check_self_test(const struct options *options, const char *operand)
+{
+    if (operand != NULL)
+        return cli_usage("'%s': --selftest takes no case", operand);
+    if (options->device == DEVICE_CPU)
+        return cli_usage("--selftest needs a kernel, and --device cpu runs none");
+    if (options->out != NULL || options->check || options->repeat != 1 || options->sm_limit != 0)
+        return cli_usage("--check, --out, --repeat and --sm-limit are of cases, and --selftest has none");
+    return CLI_FINE;
+}
+
+static int do_self_test(const struct options *options)
+{
+    struct opened opened = {0};
+    open_device(&opened, options);
+    if (opened.code != CLI_FINE)
+        return cli_fail(opened.code, "%s", opened.why);
+    const struct run_self_test test = {.session = &opened.session,
+                                       .emulated = opened.device == DEVICE_EMU ? opened.driver : NULL,
+                                       .from = &options->from,
+                                       .target = options->target,
+                                       .json = options->json};
+    const int code = run_self_test(&test);
+    run_session_close(&opened.session);
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -624,6 +680,12 @@ int main(int argc, char **argv)
         const int code = take_option(&options, option);
         if (code != CLI_FINE)
             return code;
+    }
+    if (options.from.from_count > 0 && !options.self_test)
+        return cli_usage("--from is of --selftest");
+    if (options.self_test) {
+        const int code = check_self_test(&options, argv[optind]);
+        return code == CLI_FINE ? do_self_test(&options) : code;
     }
     if (optind == argc)
         return cli_usage("a CASE is missing");

@@ -51,7 +51,8 @@ typedef int32_t smla_status;
     X(SMLA_ERROR_DRIVER, 8, "a CUDA driver call failed")                                                               \
     X(SMLA_ERROR_INTERNAL, 9, "a fault in smla: please report it")                                                     \
     X(SMLA_PENDING, 10, "not ready yet: ask again")                                                                    \
-    X(SMLA_ERROR_TIMEOUT, 11, "not ready in the time that was allowed: ask again, or allow more")
+    X(SMLA_ERROR_TIMEOUT, 11, "not ready in the time that was allowed: ask again, or allow more")                      \
+    X(SMLA_ERROR_SELF_TEST, 12, "the kernel computes wrong results on this device")
 
 enum {
 #define SMLA_STATUS_ENUM(name, value, text) name = (value),
@@ -112,7 +113,14 @@ enum {
     SMLA_CONTEXT_PRIMARY = 1u << 0,
 
     /* Look for kernels in the cache folder alone, neither in bundles nor in the system folder: for filling a cache. */
-    SMLA_CONTEXT_OWN_CACHE = 1u << 1
+    SMLA_CONTEXT_OWN_CACHE = 1u << 1,
+
+    /* smla_prepare takes kernels that are not verified too (smla_support.trust). */
+    SMLA_CONTEXT_UNVERIFIED = 1u << 2,
+
+    /* At the first prepare of a kernel on a device smla_prepare runs it on a small problem of known answer; a kernel
+     * that is wrong is not handed out. See smla_prepare, "Self-test". */
+    SMLA_CONTEXT_SELF_TEST = 1u << 3
 };
 
 enum {
@@ -143,6 +151,11 @@ typedef struct smla_context_desc {
                                   has: to be compiled, by this process or another. A call that waited so long returns
                                   TIMEOUT; the compilation goes on, and who asks later has what came of it */
     uint32_t reserved_2;
+    const char *disable; /* the kill switch: patterns of kernels that are never chosen, with commas or spaces between
+                            them; NULL: SMLA_DISABLE; "": none. A pattern is compared with the names of a kernel's
+                            variants and its kernel_id; '*' stands for any characters, '?' for one. Where a variant is
+                            switched off (as "sm90_prefill_split*") the kernel's others are chosen; where that does not
+                            serve each call, smla_prepare refuses with SMLA_ERROR_UNSUPPORTED */
 } smla_context_desc;
 
 /* Creates a context. Opens neither driver nor compiler, unless SMLA_CONTEXT_PRIMARY asks for the driver.
@@ -235,6 +248,13 @@ typedef struct smla_kernel_desc {
     const smla_kv_layout *extra_kv_layout; /* instead of extra_kv_format, which is then NULL */
 } smla_kernel_desc;
 
+/* How much is known of a kernel's correctness, by a table of the library (smla-gen --list prints it). */
+enum {
+    SMLA_TRUST_NONE = 0,     /* not verified */
+    SMLA_TRUST_EMULATED = 1, /* right on the emulated device; has not run on a card */
+    SMLA_TRUST_VERIFIED = 2  /* its tests passed on the cards that smla_support.status names */
+};
+
 /* What smla would run for a description. */
 typedef struct smla_support {
     uint32_t struct_size;
@@ -256,12 +276,19 @@ typedef struct smla_support {
     char companion[64];         /* variant of the companion: a kernel of its own beside this one, which a call of few
                                    tokens takes (smla_decode); "" where there is none */
     char companion_id[72];      /* its digest, as kernel_id; smla_prepare needs both */
+    uint32_t trust;             /* SMLA_TRUST_*, of what is chosen: smla_prepare refuses what is not verified, unless
+                                   the context has SMLA_CONTEXT_UNVERIFIED. Generating and compiling is free */
+    uint32_t reserved;
+    char status[128];           /* the same for people, of variant 0: "verified on: NVIDIA H200 (driver …, date)" */
+    char switched_off[256];     /* of what would be chosen otherwise, what the context's kill switch takes away
+                                   (smla_context_desc.disable): names with spaces between them; "" is nothing */
 } smla_support;
 
 /* Tells whether a description can be served, and how.
  *
  * context: may be NULL when desc names a target. desc, out: not NULL.
- * Needs no driver when desc names a target. An unsupported description is an answer (SMLA_OK, supported 0).
+ * Needs no driver when desc names a target. An unsupported description is an answer (SMLA_OK, supported 0), and so is
+ * one whose kernels the context's kill switch takes away; `reason` names it.
  * Returns SMLA_OK; INVALID_ARGUMENT; UNAVAILABLE or DRIVER (no target named and the device cannot be asked).
  * Since 0.1. */
 SMLA_API smla_status smla_query_support(smla_context *context, const smla_kernel_desc *desc, smla_support *out);
@@ -280,10 +307,23 @@ typedef struct smla_kernel smla_kernel;
  * receives the kernel; the caller destroys it with smla_kernel_destroy, before the context. Stream and thread: uses the
  * CUDA context current to the calling thread (or the primary one by SMLA_CONTEXT_PRIMARY); leaves the current context
  * as it was. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no
- * NVRTC or one that does not know the target, called in a forked child, a driver without what a checked kernel calls);
- * NOT_CACHED; COMPILE (with the log; the source is not compiled again in this process: whoever asks gets the same
- * error at once); TIMEOUT (compile_limit_ms); DRIVER; OUT_OF_MEMORY. What may pass (all but COMPILE) is tried again
- * when it is asked for again. Since 0.1. */
+ * NVRTC or one that does not know the target, called in a forked child, a driver without what a checked kernel or the
+ * self-test calls); NOT_CACHED; COMPILE (with the log; the source is not compiled again in this process: whoever asks
+ * gets the same error at once); TIMEOUT (compile_limit_ms); DRIVER; OUT_OF_MEMORY; SELF_TEST (remembered too). What may
+ * pass (all but COMPILE and SELF_TEST) is tried again when it is asked for again. Since 0.1.
+ *
+ * Which kernels are chosen. One that is not verified (smla_support.trust) only with SMLA_CONTEXT_UNVERIFIED; one that
+ * the kill switch names never. Without its variant for few queries, or its companion, a kernel serves their calls
+ * itself; for a persistent kernel one that has a block of threads a query is chosen, for a decode kernel its companion.
+ * Where nothing is left: UNSUPPORTED, and the message says whether it was the kill switch.
+ *
+ * Self-test (SMLA_CONTEXT_SELF_TEST). Before a kernel is handed out each of its variants, and its companion, computes a
+ * small problem with entries that are not valid, short lengths, an empty row and sinks; out, lse and max_logits are
+ * compared with a float64 reference on the CPU. That takes milliseconds, up to 32 MiB of device memory for as long, and
+ * a stream of its own, which it waits for. What came of it is remembered for the process, by kernel, compiler, device
+ * and driver. A kernel that is wrong gives SELF_TEST, with variant, element, what it is and what it should be. While a
+ * stream of this thread captures the test would end the capture: INVALID_ARGUMENT, where the legacy or the per-thread
+ * stream tells it. (A capture of another stream that the driver does not tell of is not disturbed.) */
 SMLA_API smla_status smla_prepare(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
 
 /* A prepare in the background: pending, then ready or failed, for good. Its kernel is handed over once. */
@@ -667,6 +707,9 @@ typedef struct smla_stats_counters {
     uint64_t compile_timeouts;    /* calls that compile_limit_ms ended */
     uint64_t remembered_failures; /* calls answered by an earlier failure to compile the same source */
     uint64_t events;              /* since the context was made; the last of them are kept */
+    uint64_t self_tests;          /* kernels that were tested; what is remembered is not tested again */
+    uint64_t self_test_failures;  /* kernels that were not handed out for it, remembered ones too */
+    uint64_t self_test_ns;        /* time of the tests, summed */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */

@@ -185,7 +185,7 @@ static void test_status_texts(void **state)
     assert_string_equal(smla_status_text(SMLA_OK), "success");
     assert_string_equal(smla_status_text(SMLA_ERROR_IO), "a file or folder cannot be used");
     assert_string_equal(smla_status_text(-1), "unknown status");
-    assert_string_equal(smla_status_text(12), "unknown status");
+    assert_string_equal(smla_status_text(13), "unknown status");
 }
 
 static void test_last_error_refuses(void **state)

@@ -61,6 +61,7 @@ _Static_assert(sizeof(nvrtcResult) == sizeof(rt_nvrtc_result), "result");
 int main(void)
 {
     RT_DRIVER_SYMBOLS(CHECK_DRIVER)
+    RT_DRIVER_TEST_SYMBOLS(CHECK_DRIVER)
     RT_NVRTC_SYMBOLS(CHECK_NVRTC)
     printf("declarations agree with CUDA %d.%d\n", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
     return 0;

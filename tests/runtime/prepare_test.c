@@ -35,6 +35,11 @@ static const char expected_table[] = "cuGetProcAddress_v2(cuDriverGetVersion, 20
                                      "cuGetProcAddress_v2(cuStreamSynchronize, 2000, 1)\n"
                                      "cuGetProcAddress_v2(cuMemsetD32Async, 3020, 1)\n"
                                      "cuGetProcAddress_v2(cuMemcpyAsync, 4000, 1)\n"
+                                     "cuGetProcAddress_v2(cuThreadExchangeStreamCaptureMode, 10010, 1)\n"
+                                     "cuGetProcAddress_v2(cuStreamCreate, 2000, 1)\n"
+                                     "cuGetProcAddress_v2(cuStreamDestroy, 4000, 1)\n"
+                                     "cuGetProcAddress_v2(cuMemAlloc, 3020, 1)\n"
+                                     "cuGetProcAddress_v2(cuMemFree, 3020, 1)\n"
                                      "cuGetProcAddress_v2(cuPointerGetAttributes, 7000, 1)\n"
                                      "cuGetProcAddress_v2(cuMemRetainAllocationHandle, 11000, 1)\n"
                                      "cuGetProcAddress_v2(cuMemRelease, 10020, 1)\n"
@@ -173,7 +178,7 @@ static void every_driver_call_may_fail(void **state)
         smla_context_destroy(context);
         assert_int_equal(world->driver->live_libraries, 0);
     }
-    assert_int_equal(failures, 28 + 7 + 10 + 1 + 3 * 5 + 3);
+    assert_int_equal(failures, 28 + 12 + 10 + 1 + 3 * 5 + 3);
 }
 
 static void every_nvrtc_call_may_fail(void **state)
@@ -330,7 +335,7 @@ static void primary_context_refused(void **state)
     context_desc.device = -1;
     assert_int_equal(smla_context_create(&context_desc, &context), SMLA_ERROR_INVALID_ARGUMENT);
     context_desc.device = 0;
-    for (int call = 1; call <= 29 + 7; call++) {
+    for (int call = 1; call <= 29 + 12; call++) {
         world_open_stubs(world);
         world->driver->script = (struct stub_script){.fail_call = call, .fail_code = 719};
         assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);
@@ -368,12 +373,17 @@ static void device_family_target(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = reference_desc();
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context = NULL;
 
     world_serve_reference(world);
     world->driver->cc_major = 10;
     world->driver->cc_minor = 3;
-    smla_kernel_destroy(must_prepare(world->context, &desc));
+    context_desc.flags = SMLA_CONTEXT_UNVERIFIED;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    smla_kernel_destroy(must_prepare(context, &desc));
     assert_non_null(strstr(world->nvrtc->log(), "--gpu-architecture=sm_103a"));
+    smla_context_destroy(context);
 }
 
 static void device_too_small(void **state)
@@ -487,7 +497,7 @@ static void outputs_are_untouched(void **state)
     desc.kv_format = "v32";
     assert_int_not_equal(smla_prepare(world->context, &desc, &kernel), SMLA_OK);
     assert_ptr_equal(kernel, poison);
-    context_desc.flags = 4;
+    context_desc.flags = 16;
     assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);
     assert_ptr_equal(context, (void *)(uintptr_t)0xdead);
     memset(&support, 0xee, sizeof support);

@@ -1,4 +1,6 @@
 /* libcuda_stub.so: see stub.h. Handles are small numbers, so that a log can be compared with text. */
+#include <stdlib.h>
+
 #include "call_log.h"
 #include "cuda_types.h"
 enum { FIRST_LIBRARY = 0x100, FIRST_KERNEL = 0x200, FIRST_FUNCTION = 0x300, PRIMARY_CONTEXT = 0xa0, STACK = 8 };
@@ -372,6 +374,8 @@ static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_c
     pthread_mutex_lock(&call_lock);
     memcpy(state.params, parameters[0], param_bytes_of(NUMBER(function) - FIRST_FUNCTION + FIRST_KERNEL));
     pthread_mutex_unlock(&call_lock);
+    if (state.launching)
+        state.launching(function, parameters[0]);
     return 0;
 }
 
@@ -408,9 +412,82 @@ static rt_cu_result memset_d32(rt_cu_deviceptr to, unsigned int value, size_t co
     return 0;
 }
 
+/* Memory of the device is the host's. */
+static unsigned char *allocated[8];
+static size_t allocated_bytes[8];
+
+static bool is_allocated(rt_cu_deviceptr address)
+{
+    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++)
+        if (allocated[i] != NULL && address - (rt_cu_deviceptr)(uintptr_t)allocated[i] < allocated_bytes[i])
+            return true;
+    return false;
+}
+
+static rt_cu_result mem_alloc(rt_cu_deviceptr *memory, size_t bytes)
+{
+    CALLED("cuMemAlloc", "%zu", bytes);
+    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++) {
+        if (allocated[i] != NULL)
+            continue;
+        allocated[i] = malloc(bytes);
+        allocated_bytes[i] = bytes;
+        *memory = (rt_cu_deviceptr)(uintptr_t)allocated[i];
+        add(&state.live_allocations, 1);
+        return 0;
+    }
+    return 2;
+}
+
+static rt_cu_result mem_free(rt_cu_deviceptr memory)
+{
+    const bool ours = is_allocated(memory);
+
+    /* Freed when the call is to fail, too: nobody calls it again. */
+    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++) {
+        if (allocated[i] == NULL || (rt_cu_deviceptr)(uintptr_t)allocated[i] != memory)
+            continue;
+        free(allocated[i]);
+        allocated[i] = NULL;
+        add(&state.live_allocations, -1);
+    }
+    CALLED("cuMemFree", "%s", ours ? "allocated" : "not allocated");
+    return ours ? 0 : RT_CUDA_ERROR_INVALID_VALUE;
+}
+
+static rt_cu_result stream_create(rt_cu_stream *stream, unsigned int flags)
+{
+    CALLED("cuStreamCreate", "%u", flags);
+    *stream = HANDLE(rt_cu_stream, 0x5e);
+    add(&state.live_streams, 1);
+    return 0;
+}
+
+static rt_cu_result stream_destroy(rt_cu_stream stream)
+{
+    add(&state.live_streams, -1);
+    CALLED("cuStreamDestroy", "stream %x", NUMBER(stream));
+    return 0;
+}
+
+static rt_cu_result exchange_capture_mode(int *mode)
+{
+    const int before = state.capture_mode;
+
+    CALLED("cuThreadExchangeStreamCaptureMode", "%d", *mode);
+    state.capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 /* To the host, whose addresses are left out of the log. */
 static rt_cu_result memcpy_async(rt_cu_deviceptr to, rt_cu_deviceptr from, size_t bytes, rt_cu_stream stream)
 {
+    if (is_allocated(to) || is_allocated(from)) {
+        CALLED("cuMemcpyAsync", "%s, %zu, stream %x", is_allocated(to) ? "up" : "down", bytes, NUMBER(stream));
+        memcpy(HANDLE(void *, to), HANDLE(const void *, from), bytes);
+        return 0;
+    }
     CALLED("cuMemcpyAsync", "from %llx, %zu, stream %x", from, bytes, NUMBER(stream));
     memcpy(HANDLE(void *, to), bytes == 8 ? (const void *)&state.check_result : &state.check_value, bytes);
     return 0;
@@ -506,6 +583,11 @@ static const struct symbol symbols[] = {
     ROW("cuStreamSynchronize", 2000, stream_synchronize),
     ROW("cuMemsetD32Async", 3020, memset_d32),
     ROW("cuMemcpyAsync", 4000, memcpy_async),
+    ROW("cuMemAlloc", 3020, mem_alloc),
+    ROW("cuMemFree", 3020, mem_free),
+    ROW("cuStreamCreate", 2000, stream_create),
+    ROW("cuStreamDestroy", 4000, stream_destroy),
+    ROW("cuThreadExchangeStreamCaptureMode", 10010, exchange_capture_mode),
     ROW("cuPointerGetAttributes", 7000, pointer_get_attributes),
     ROW("cuMemRetainAllocationHandle", 11000, mem_retain),
     ROW("cuMemRelease", 10020, mem_release),

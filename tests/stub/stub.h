@@ -57,9 +57,14 @@ struct stub_driver {
     uint64_t check_result;             /* what a copy of 8 bytes brings */
     int32_t check_value;               /* and of 4 */
     void (*loading)(const void *code); /* called with what is to be loaded; may be NULL */
+    void (*launching)(void *function,
+                      void *params); /* called with a launch, to do what the kernel would; may be NULL */
+    int capture_mode;                /* of every thread */
 
     /* Counted by the stub. */
     int live_libraries;
+    int live_allocations;
+    int live_streams;
     int loads;
     int retained_primaries;
     _Alignas(8) uint8_t params[STUB_MAX_PARAMS_BYTES]; /* of the last launch: param_bytes of them */

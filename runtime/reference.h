@@ -1,6 +1,7 @@
-/* The operators in float64 on the CPU, written to be read: what smla_prefill and smla_combine must compute. */
-#ifndef SMLA_TOOLS_REFERENCE_H
-#define SMLA_TOOLS_REFERENCE_H
+/* The operators in float64 on the CPU, written to be read: what smla_prefill, smla_decode and smla_combine
+ * must compute. The self-test's, and the tools' and tests'. */
+#ifndef SMLA_RUNTIME_REFERENCE_H
+#define SMLA_RUNTIME_REFERENCE_H
 
 #include <stdbool.h>
 
@@ -23,6 +24,9 @@ bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *a
 /* The same for smla_combine; out_abs is the sum of share |partial|, max_logits and logit_abs are 0. h_q and d_v of
  * shape are read. */
 bool reference_combine(const smla_kernel_desc *shape, const smla_combine_args *args, struct reference_result *result);
+
+/* Zeros for so many rows. False when memory runs out; on true the caller frees. */
+bool reference_allocate(int64_t row_count, int64_t d_v, struct reference_result *result);
 void reference_free(struct reference_result *result);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "real.h"
+
 const double compare_cos_limit = 7e-6;
 const double compare_ulp_limit = 2;
 
@@ -54,8 +56,8 @@ static void judge(struct compare_result *result, struct sums *sums, int64_t inde
         return;
     }
     const double error = fabs(got - ref);
-    result->max_abs = fmax(result->max_abs, error);
-    result->max_ulp = fmax(result->max_ulp, error / ulp);
+    result->max_abs = rt_larger(result->max_abs, error);
+    result->max_ulp = rt_larger(result->max_ulp, error / ulp);
     const double used = error / bound;
     note_worst(result, isnan(used) ? INFINITY : used, index, got, ref);
     if (!(error <= bound) || (ulp_limit > 0 && !(error / ulp <= ulp_limit)))
@@ -69,7 +71,7 @@ static double cosine_difference(const struct sums *sums)
 {
     if (sums->got == 0 || sums->ref == 0)
         return sums->got == sums->ref ? 0 : 1;
-    return fmax(0, 1 - sums->dot / sqrt(sums->got * sums->ref));
+    return rt_larger(0, 1 - sums->dot / rt_sqrt(sums->got * sums->ref));
 }
 
 static double largest_finite(const double *row, int64_t count)
@@ -77,7 +79,7 @@ static double largest_finite(const double *row, int64_t count)
     double largest = 0;
     for (int64_t i = 0; i < count; i++)
         if (isfinite(row[i]))
-            largest = fmax(largest, fabs(row[i]));
+            largest = rt_larger(largest, fabs(row[i]));
     return largest;
 }
 

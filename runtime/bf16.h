@@ -1,6 +1,6 @@
 /* bfloat16 on the host: the upper half of a float32. */
-#ifndef SMLA_TOOLS_BF16_H
-#define SMLA_TOOLS_BF16_H
+#ifndef SMLA_RUNTIME_BF16_H
+#define SMLA_RUNTIME_BF16_H
 
 #include <stdint.h>
 #include <string.h>

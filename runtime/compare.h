@@ -1,6 +1,6 @@
 /* When is a result right: the bounds of ../shared/interface.md, tensor by tensor. */
-#ifndef SMLA_TOOLS_COMPARE_H
-#define SMLA_TOOLS_COMPARE_H
+#ifndef SMLA_RUNTIME_COMPARE_H
+#define SMLA_RUNTIME_COMPARE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "bf16.h"
-#include "kv_codec.h"
+#include "kv_read.h"
+#include "real.h"
+
+static const double ln_2 = 0.69314718055994531;
 
 /* A cache and the lists that select from it. */
 struct cache {
@@ -143,10 +146,11 @@ static double finish_lse(uint32_t flags, bool has_sink, double lse, double sink)
     if (isnan(lse)) /* a logit of +inf; fmax would drop it */
         return lse;
     if (with_sink)
-        lse = empty || isinf(sink) ? fmax(lse, sink) : fmax(lse, sink) + log1p(exp(-fabs(sink - lse)));
+        lse =
+            empty || isinf(sink) ? rt_larger(lse, sink) : rt_larger(lse, sink) + rt_log(1 + rt_exp(-fabs(sink - lse)));
     else if (empty)
         return (flags & SMLA_LSE_EMPTY_NEGATIVE) != 0 ? -INFINITY : INFINITY;
-    return (flags & SMLA_LSE_BASE_2) != 0 ? lse / log(2.0) : lse;
+    return (flags & SMLA_LSE_BASE_2) != 0 ? lse / ln_2 : lse;
 }
 
 /* out = sum of p v. A weight of 0 is a factor too: 0 for a finite value, NaN for an infinite one. */
@@ -156,7 +160,7 @@ static void accumulate(const struct problem *p, const struct keys *keys, double 
     for (int64_t d = 0; d < p->d_v; d++)
         out[d] = out_abs[d] = 0;
     for (int64_t j = 0; j < keys->count; j++) {
-        const double weight = max == -INFINITY ? 0 : exp(keys->logits[j] - max) / denominator;
+        const double weight = max == -INFINITY ? 0 : rt_exp(keys->logits[j] - max) / denominator;
         for (int64_t d = 0; d < p->d_v; d++) {
             const double value = (double)bf16_to_float(keys->rows[j * p->d_qk + d]);
             out[d] += weight * value;
@@ -176,7 +180,7 @@ static void attend(const struct problem *p, int64_t row, const uint16_t *query, 
     const bool has_sink = p->args.attn_sink != NULL;
     double sum = 0;
     for (int64_t j = 0; j < keys->count; j++)
-        sum += exp(keys->logits[j] - max);
+        sum += rt_exp(keys->logits[j] - max);
     if (keys->count == 0 || max == -INFINITY) /* no key, or none with any weight */
         sum = 0;
     if (isnan(max)) {
@@ -187,13 +191,13 @@ static void attend(const struct problem *p, int64_t row, const uint16_t *query, 
         accumulate(p, keys, max, 1, out, result->out_abs + row * p->d_v);
         result->lse[row] = finish_lse(p->args.lse_flags, has_sink, -INFINITY, sink);
     } else {
-        accumulate(p, keys, max, sum + exp(sink - max), out, result->out_abs + row * p->d_v);
-        result->lse[row] = finish_lse(p->args.lse_flags, has_sink, max + log(sum), sink);
+        accumulate(p, keys, max, sum + rt_exp(sink - max), out, result->out_abs + row * p->d_v);
+        result->lse[row] = finish_lse(p->args.lse_flags, has_sink, max + rt_log(sum), sink);
     }
     result->max_logits[row] = max;
 }
 
-static bool allocate_result(int64_t row_count, int64_t d_v, struct reference_result *result)
+bool reference_allocate(int64_t row_count, int64_t d_v, struct reference_result *result)
 {
     const size_t rows = (size_t)row_count;
     const size_t elems = rows * (size_t)d_v;
@@ -202,8 +206,11 @@ static bool allocate_result(int64_t row_count, int64_t d_v, struct reference_res
                                         .max_logits = calloc(rows + 1, sizeof(double)),
                                         .out_abs = calloc(elems + 1, sizeof(double)),
                                         .logit_abs = calloc(rows + 1, sizeof(double))};
-    return result->out != NULL && result->lse != NULL && result->max_logits != NULL && result->out_abs != NULL &&
-           result->logit_abs != NULL;
+    if (result->out != NULL && result->lse != NULL && result->max_logits != NULL && result->out_abs != NULL &&
+        result->logit_abs != NULL)
+        return true;
+    reference_free(result);
+    return false;
 }
 
 static bool allocate(const struct problem *p, struct reference_result *result, struct keys *keys)
@@ -211,7 +218,7 @@ static bool allocate(const struct problem *p, struct reference_result *result, s
     const size_t topk = (size_t)(p->caches[0].topk + p->caches[1].topk);
     *keys =
         (struct keys){calloc((topk + 1) * (size_t)p->d_qk, sizeof *keys->rows), calloc(topk + 1, sizeof(double)), 0};
-    return allocate_result(p->args.s_q * p->h_q, p->d_v, result) && keys->rows != NULL && keys->logits != NULL;
+    return reference_allocate(p->args.s_q * p->h_q, p->d_v, result) && keys->rows != NULL && keys->logits != NULL;
 }
 
 bool reference_prefill(const smla_kernel_desc *shape, const smla_prefill_args *args, struct reference_result *result)
@@ -268,7 +275,7 @@ static double part_lse(const struct merge *m, int64_t part, int64_t token, int64
                             head * m->args.partial_lse_stride_head];
     if (isinf(lse))
         return -INFINITY;
-    return (m->args.partial_lse_flags & SMLA_LSE_BASE_2) != 0 ? (double)lse * log(2.0) : (double)lse;
+    return (m->args.partial_lse_flags & SMLA_LSE_BASE_2) != 0 ? (double)lse * ln_2 : (double)lse;
 }
 
 static double part_value(const struct merge *m, int64_t part, int64_t token, int64_t head, int64_t d)
@@ -286,7 +293,7 @@ static void add_parts(const struct merge *m, int64_t token, int64_t head, double
 {
     for (int64_t part = 0; part < m->args.parts; part++) {
         const double lse = part_lse(m, part, token, head);
-        const double share = exp(lse - max) / denominator;
+        const double share = rt_exp(lse - max) / denominator;
         for (int64_t d = 0; lse != -INFINITY && d < m->d_v; d++) {
             const double value = part_value(m, part, token, head, d);
             out[d] += share * value;
@@ -304,10 +311,10 @@ static void merge_row(const struct merge *m, int64_t token, int64_t head, struct
     double max = isnan(sink) ? NAN : -INFINITY, sum = 0;
     for (int64_t part = 0; part < m->args.parts; part++) {
         const double lse = part_lse(m, part, token, head);
-        max = isnan(lse) || isnan(max) ? NAN : fmax(max, lse);
+        max = isnan(lse) || isnan(max) ? NAN : rt_larger(max, lse);
     }
     for (int64_t part = 0; part < m->args.parts && max != -INFINITY; part++)
-        sum += exp(part_lse(m, part, token, head) - max);
+        sum += rt_exp(part_lse(m, part, token, head) - max);
     if (isnan(max)) {
         for (int64_t d = 0; d < m->d_v; d++)
             out[d] = out_abs[d] = NAN;
@@ -315,15 +322,15 @@ static void merge_row(const struct merge *m, int64_t token, int64_t head, struct
     } else if (sum == 0) {
         result->lse[row] = finish_lse(m->args.lse_flags, has_sink, -INFINITY, sink);
     } else {
-        add_parts(m, token, head, max, sum + exp(sink - max), out, out_abs);
-        result->lse[row] = finish_lse(m->args.lse_flags, has_sink, max + log(sum), sink);
+        add_parts(m, token, head, max, sum + rt_exp(sink - max), out, out_abs);
+        result->lse[row] = finish_lse(m->args.lse_flags, has_sink, max + rt_log(sum), sink);
     }
 }
 
 bool reference_combine(const smla_kernel_desc *shape, const smla_combine_args *args, struct reference_result *result)
 {
     const struct merge m = fill_merge(shape, args);
-    const bool ok = allocate_result(args->s_q * m.h_q, m.d_v, result);
+    const bool ok = reference_allocate(args->s_q * m.h_q, m.d_v, result);
     for (int64_t token = 0; ok && token < args->s_q; token++)
         for (int64_t head = 0; head < m.h_q; head++)
             merge_row(&m, token, head, result);

@@ -1,0 +1,287 @@
+#include "selection.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "companion.h"
+#include "error.h"
+#include "key.h"
+
+static const char separators[] = ", \t\n";
+
+/* The first of the kill switch's patterns that a name fits, and its size; NULL: none. */
+static const char *find_pattern(const struct rt_settings *settings, const char *name, size_t *size)
+{
+    const char *at = settings && settings->disable ? settings->disable : "";
+
+    while (*(at += strspn(at, separators)) != '\0') {
+        *size = strcspn(at, separators);
+        if (gen_name_matches(at, *size, name))
+            return at;
+        at += *size;
+    }
+    return NULL;
+}
+
+static bool is_off(const struct rt_settings *settings, const char *name)
+{
+    size_t size;
+
+    return find_pattern(settings, name, &size) != NULL;
+}
+
+/* What of many names does not fit is cut. */
+static void note_off(struct rt_selection *selection, const char *name)
+{
+    const size_t length = strlen(selection->switched_off);
+
+    snprintf(selection->switched_off + length, sizeof selection->switched_off - length, "%s%s", length ? " " : "",
+             name);
+}
+
+static bool is_for_few(const struct gen_plan *plan, int32_t variant)
+{
+    return variant != 0 && variant == plan->split_variant;
+}
+
+/* A kernel is off by its id, or by an entry point that some call cannot do without: that for few queries is none.
+ * name: what it is off by. */
+static smla_status find_off(const struct rt_settings *settings, const struct gen_bundle *bundle, bool *off,
+                            char name[RT_DIGEST_HEX])
+{
+    const struct gen_plan *plan = &bundle->plan;
+    struct rt_key key;
+
+    *off = false;
+    if (settings == NULL || settings->disable == NULL)
+        return SMLA_OK;
+    for (int32_t i = 0; i < plan->variant_count && !*off; i++) {
+        *off = !is_for_few(plan, i) && is_off(settings, plan->variants[i].name);
+        snprintf(name, RT_DIGEST_HEX, "%s", plan->variants[i].name);
+    }
+    if (*off)
+        return SMLA_OK;
+    const smla_status status = rt_key_make(bundle, RT_KIND_CUBIN, &key);
+    if (status != SMLA_OK)
+        return status;
+    rt_digest_hex(&key.kernel_id, name);
+    *off = is_off(settings, name);
+    return SMLA_OK;
+}
+
+static bool may_be_unverified(const struct rt_settings *settings)
+{
+    return settings == NULL || (settings->flags & SMLA_CONTEXT_UNVERIFIED);
+}
+
+static const struct gen_trust *trust_of(const struct gen_bundle *bundle, int32_t variant)
+{
+    return gen_trust_find(bundle->plan.family, bundle->spec.op, bundle->plan.variants[variant].name);
+}
+
+/* Of the kernel, without its variant for few queries. */
+static const struct gen_trust *least_trust(const struct gen_bundle *bundle)
+{
+    const struct gen_trust *least = trust_of(bundle, 0);
+
+    for (int32_t i = 1; i < bundle->plan.variant_count; i++) {
+        const struct gen_trust *trust = trust_of(bundle, i);
+        if (!is_for_few(&bundle->plan, i) && trust->level < least->level)
+            least = trust;
+    }
+    return least;
+}
+
+/* Whether something that is verified less than what it stands beside may be chosen all the same. */
+static bool is_trusted(const struct rt_settings *settings, const struct gen_trust *trust)
+{
+    return trust->level == SMLA_TRUST_VERIFIED || may_be_unverified(settings);
+}
+
+static void note_trust(struct rt_selection *selection, const struct gen_trust *trust)
+{
+    if (selection->least_trusted == NULL || trust->level < selection->least_trusted->level)
+        selection->least_trusted = trust;
+}
+
+/* Without it all queries go the way of many. */
+static void choose_for_few(const struct rt_settings *settings, struct gen_plan *plan, const struct gen_trust *trust,
+                           struct rt_selection *selection)
+{
+    const char *name = plan->variants[plan->split_variant].name;
+
+    if (is_off(settings, name)) {
+        plan->rule_count = 0;
+        note_off(selection, name);
+    } else if (!is_trusted(settings, trust)) {
+        plan->rule_count = 0;
+    } else {
+        note_trust(selection, trust);
+    }
+}
+
+/* The first bundle made is chosen. */
+static void choose_kernel(const struct rt_settings *settings, struct rt_selection *selection)
+{
+    struct gen_bundle *bundle = &selection->made[0];
+
+    selection->bundles = bundle;
+    selection->count = 1;
+    note_trust(selection, least_trust(bundle));
+    if (bundle->plan.split_variant != 0)
+        choose_for_few(settings, &bundle->plan, trust_of(bundle, bundle->plan.split_variant), selection);
+}
+
+static smla_status make(const smla_kernel_desc *desc, const struct gen_target *target, struct rt_selection *selection)
+{
+    struct gen_refusal refusal;
+    const smla_status status = gen_bundle_make(desc, target, &selection->made[0], &refusal);
+
+    if (status != SMLA_OK)
+        return rt_fail(status, "%s", refusal.text);
+    selection->made_count = 1;
+    return SMLA_OK;
+}
+
+static smla_status refuse(const struct rt_settings *settings, const struct gen_bundle *bundle, const char *name)
+{
+    size_t size = 0;
+    const char *pattern = find_pattern(settings, name, &size);
+
+    return rt_fail(SMLA_ERROR_UNSUPPORTED,
+                   "%s is switched off by \"%.*s\" (SMLA_DISABLE, or smla_context_desc.disable), and nothing else "
+                   "serves %s h_q %d: take the pattern away, or describe another kernel",
+                   name, (int)(size < 100 ? size : 100), pattern ? pattern : "", gen_op_name(bundle->spec.op),
+                   bundle->spec.h_q);
+}
+
+/* Instead of a kernel that is off: its companion, for all calls. */
+static smla_status choose_companion_alone(const struct rt_settings *settings, const char *name,
+                                          struct rt_selection *selection)
+{
+    char by[RT_DIGEST_HEX];
+    bool off;
+    smla_status status = rt_companion_bundle(&selection->made[0], &selection->made[1]);
+
+    if (status != SMLA_OK)
+        return status;
+    selection->made_count = 2;
+    status = find_off(settings, &selection->made[1], &off, by);
+    if (status == SMLA_OK && (off || !is_trusted(settings, least_trust(&selection->made[1]))))
+        return refuse(settings, &selection->made[0], name);
+    selection->bundles = &selection->made[1];
+    selection->count = 1;
+    note_off(selection, name);
+    note_trust(selection, least_trust(&selection->made[1]));
+    return status;
+}
+
+/* Instead of a persistent kernel that is off: one that has a block a query. name: what is off. */
+static smla_status choose_not_persistent(const struct rt_settings *settings, const smla_kernel_desc *desc,
+                                         const struct gen_target *target, const char *name,
+                                         struct rt_selection *selection)
+{
+    smla_kernel_desc other = *desc;
+    char by[RT_DIGEST_HEX];
+    bool off;
+
+    other.flags |= SMLA_KERNEL_NOT_PERSISTENT;
+    gen_bundle_free(&selection->made[0]);
+    selection->made_count = 0;
+    smla_status status = make(&other, target, selection);
+    if (status == SMLA_OK)
+        status = find_off(settings, &selection->made[0], &off, by);
+    if (status != SMLA_OK)
+        return status;
+    if (off)
+        return refuse(settings, &selection->made[0], by);
+    note_off(selection, name);
+    choose_kernel(settings, selection);
+    return SMLA_OK;
+}
+
+static smla_status choose_instead(const struct rt_settings *settings, const smla_kernel_desc *desc,
+                                  const struct gen_target *target, const char *name, struct rt_selection *selection)
+{
+    const struct gen_bundle *bundle = &selection->made[0];
+
+    if (rt_has_companion(bundle))
+        return choose_companion_alone(settings, name, selection);
+    if (bundle->spec.op == SMLA_OP_PREFILL && bundle->plan.variants[0].blocks_per_sm > 0)
+        return choose_not_persistent(settings, desc, target, name, selection);
+    return refuse(settings, bundle, name);
+}
+
+/* Without it the kernel takes all calls. */
+static smla_status choose_companion(const struct rt_settings *settings, struct rt_selection *selection)
+{
+    char name[RT_DIGEST_HEX];
+    bool off;
+    smla_status status = rt_companion_bundle(&selection->made[0], &selection->made[1]);
+
+    if (status != SMLA_OK)
+        return status;
+    selection->made_count = 2;
+    const struct gen_trust *trust = least_trust(&selection->made[1]);
+    status = find_off(settings, &selection->made[1], &off, name);
+    if (status == SMLA_OK && off)
+        note_off(selection, name);
+    if (off || !is_trusted(settings, trust)) {
+        selection->made[0].plan.companion = (struct gen_companion){0};
+        return status;
+    }
+    note_trust(selection, trust);
+    selection->count = 2;
+    return status;
+}
+
+static smla_status choose(const struct rt_settings *settings, const smla_kernel_desc *desc,
+                          const struct gen_target *target, struct rt_selection *selection)
+{
+    char name[RT_DIGEST_HEX];
+    bool off = false;
+    smla_status status = make(desc, target, selection);
+
+    if (status == SMLA_OK)
+        status = find_off(settings, &selection->made[0], &off, name);
+    if (status != SMLA_OK)
+        return status;
+    if (off)
+        return choose_instead(settings, desc, target, name, selection);
+    choose_kernel(settings, selection);
+    return rt_has_companion(&selection->made[0]) ? choose_companion(settings, selection) : SMLA_OK;
+}
+
+smla_status rt_selection_make(const struct rt_settings *settings, const smla_kernel_desc *desc,
+                              const struct gen_target *target, struct rt_selection *out)
+{
+    out->made_count = 0;
+    out->bundles = NULL;
+    out->count = 0;
+    out->least_trusted = NULL;
+    out->switched_off[0] = '\0';
+    const smla_status status = choose(settings, desc, target, out);
+    if (status != SMLA_OK)
+        rt_selection_free(out);
+    return status;
+}
+
+void rt_selection_free(struct rt_selection *selection)
+{
+    for (int i = 0; i < selection->made_count; i++)
+        gen_bundle_free(&selection->made[i]);
+    selection->made_count = 0;
+}
+
+smla_status rt_selection_check(const struct rt_settings *settings, const struct rt_selection *selection)
+{
+    const struct gen_spec *spec = &selection->bundles[0].spec;
+
+    if (is_trusted(settings, selection->least_trusted))
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_UNSUPPORTED,
+                   "%s for %s is not taken unless it is asked for, its status is \"%s\": create the context with "
+                   "SMLA_CONTEXT_UNVERIFIED, best with SMLA_CONTEXT_SELF_TEST beside it; making its code without "
+                   "running it (smla_generate, smla-gen) is free",
+                   selection->bundles[0].plan.variants[0].name, spec->target->arch, selection->least_trusted->status);
+}
