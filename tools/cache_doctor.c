@@ -208,6 +208,8 @@ static void print_text(const json_t *root)
     print_system(json_object_get(root, "system"));
     print_folder(json_object_get(root, "cache"));
     printf("policies      SMLA_CACHE %s, SMLA_JIT %s\n", text_of(policies, "cache"), text_of(policies, "jit"));
+    if (text_of(policies, "disable")[0] != 0)
+        printf("switched off  %s (SMLA_DISABLE)\n", text_of(policies, "disable"));
     print_nvrtc(json_object_get(root, "nvrtc"));
     print_driver(json_object_get(root, "driver"), json_object_get(root, "devices"));
     print_sentences("warning", json_object_get(root, "warnings"));
@@ -222,7 +224,8 @@ static json_t *policies_json(const struct rt_settings *settings)
 {
     static const char *const cache[] = {[SMLA_CACHE_OFF] = "off", [SMLA_CACHE_RO] = "ro", [SMLA_CACHE_RW] = "rw"};
     static const char *const jit[] = {[SMLA_JIT_ON] = "on", [SMLA_JIT_OFF] = "off", [SMLA_JIT_SEALED] = "sealed"};
-    return json_pack("{s:s, s:s}", "cache", cache[settings->cache_policy], "jit", jit[settings->jit_policy]);
+    return json_pack("{s:s, s:s, s:s?}", "cache", cache[settings->cache_policy], "jit", jit[settings->jit_policy],
+                     "disable", settings->disable);
 }
 
 /* In this order: the driver's version decides which NVRTC counts, and that what a device gets. */
@@ -233,6 +236,11 @@ static json_t *examine(struct doctor *doctor)
     json_object_set_new(root, "system", doctor_system(doctor));
     json_object_set_new(root, "cache", doctor_folder(doctor));
     json_object_set_new(root, "policies", policies_json(&doctor->settings));
+    if (doctor->settings.disable != NULL)
+        doctor_warn(doctor,
+                    "SMLA_DISABLE is \"%s\": kernels and variants of these names are not chosen, and what they alone "
+                    "serve is refused",
+                    doctor->settings.disable);
     json_object_set_new(root, "driver", doctor_driver(doctor));
     json_object_set_new(root, "nvrtc", doctor_nvrtc(doctor));
     json_object_set_new(root, "devices", doctor_devices(doctor));

@@ -11,6 +11,7 @@
 #include "host_file.h"
 #include "key.h"
 #include "smla_cache.h"
+#include "trust.h"
 
 /* The kernel of an entry, made again from its description. */
 struct remade {
@@ -57,6 +58,13 @@ static void remake(const struct rt_entry_info *info, struct remade *remade)
                    memcmp(key.kernel_id.bytes, info->key.kernel_id.bytes, sizeof key.kernel_id.bytes) == 0;
     if (!remade->same)
         snprintf(remade->why, sizeof remade->why, "smla %s makes another kernel of this description", smla_version());
+}
+
+/* Of a kernel that is known. */
+static const char *status_text(const struct remade *remade)
+{
+    const struct gen_bundle *bundle = &remade->bundle;
+    return gen_trust_find(bundle->plan.family, bundle->spec.op, bundle->plan.variants[0].name)->status;
 }
 
 static void free_remade(struct remade *remade)
@@ -127,6 +135,7 @@ static void print_remade(const struct remade *remade)
         print_line("plan, options", "not known: %s", remade->why);
         return;
     }
+    print_line("status", "%s", status_text(remade));
     print_options(remade);
     const char *plan = plan_text(remade, &text);
     puts("  plan:");
@@ -210,6 +219,7 @@ static json_t *info_json(const char *path, const struct stat *status, const stru
     json_object_set_new(root, "code_digest", json_string(payload));
     json_object_set_new(root, "log", entry->log != NULL ? json_string(entry->log) : json_null());
     json_object_set_new(root, "options", options_json(remade));
+    json_object_set_new(root, "status", remade->same ? json_string(status_text(remade)) : json_null());
     json_object_set_new(root, "plan", remade->same ? json_string(plan_text(remade, &text)) : json_null());
     json_object_set_new(root, "plan_why_not", remade->same ? json_null() : json_string(remade->why));
     gen_text_free(&text);

@@ -120,7 +120,8 @@ static int open_context(struct warm *warm, uint32_t cache_policy, uint32_t jit_p
                                     .jit_policy = jit_policy,
                                     .nvrtc_path = warm->options->nvrtc,
                                     .cache_dir = warm->folder,
-                                    .log = cache_log_line};
+                                    .log = cache_log_line,
+                                    .disable = ""}; /* a folder is for other machines too */
     return smla_context_create(&desc, &warm->context) == SMLA_OK ? CLI_FINE : cli_smla_error(warm->folder);
 }
 

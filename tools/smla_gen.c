@@ -12,6 +12,8 @@
 #include "shapes.h"
 #include "smlab_write.h"
 #include "support_list.h"
+#include "target.h"
+#include "trust.h"
 
 static const char help[] =
     "usage: smla-gen --sm LIST (--op OP --h-q N --d-qk N ... | --from FILE) --emit KIND -o PATH\n"
@@ -58,6 +60,7 @@ struct bytes {
 
 struct made {
     char target[8], variant[64], kernel_id[72];
+    const char *status; /* how much is known of it: of the table in trust.h */
     char *path;
     size_t size;
     bool done;
@@ -149,8 +152,9 @@ static int make_file(const struct build *build, const smla_kernel_desc *desc, ui
     return code;
 }
 
-static void name_made(const char *target, const char *variant, const char *kernel_id, struct made *made)
+static void name_made(const char *target, uint32_t op, const char *variant, const char *kernel_id, struct made *made)
 {
+    made->status = gen_trust_find(gen_target_find(target)->family, op, variant)->status;
     snprintf(made->target, sizeof made->target, "%s", target);
     snprintf(made->variant, sizeof made->variant, "%s", variant);
     snprintf(made->kernel_id, sizeof made->kernel_id, "%s", kernel_id);
@@ -168,8 +172,8 @@ static int make_one(void *user, size_t index, char label[160])
         return cli_smla_error(label);
     if (!support.supported)
         return cli_fail(CLI_UNAVAILABLE, "%s: %s", label, support.reason);
-    name_made(support.target, support.variant, support.kernel_id, &made[0]);
-    name_made(support.target, support.companion, support.companion_id, &made[1]);
+    name_made(support.target, desc.op, support.variant, support.kernel_id, &made[0]);
+    name_made(support.target, desc.op, support.companion, support.companion_id, &made[1]);
     const int code = make_file(build, &desc, 0, label, &made[0]);
     if (code != CLI_FINE || !(build->folder || build->smlab) || support.companion[0] == '\0')
         return code;
@@ -186,10 +190,10 @@ static int print_json(json_t *root)
 /* of: the kernel whose companion it is, or NULL. */
 static json_t *row_of(const struct build *build, const struct made *made, const struct made *of)
 {
-    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:b}", "target", made->target, "kernel_id", made->kernel_id,
-                     "companion_of", of == NULL ? json_null() : json_string(of->kernel_id), "variant", made->variant,
-                     "kind", build->options->kind, "path", made->path, "bytes", (json_int_t)made->size, "checked",
-                     (int)build->options->check);
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:b}", "target", made->target, "kernel_id",
+                     made->kernel_id, "companion_of", of == NULL ? json_null() : json_string(of->kernel_id), "variant",
+                     made->variant, "status", made->status, "kind", build->options->kind, "path", made->path, "bytes",
+                     (json_int_t)made->size, "checked", (int)build->options->check);
 }
 
 static int print_summary(const struct build *build)
@@ -322,7 +326,8 @@ static int open_context(const struct options *options, const char *cache, smla_c
                                     .cache_policy = cache == NULL ? SMLA_CACHE_OFF : SMLA_CACHE_RW,
                                     .jit_policy = SMLA_JIT_ON,
                                     .nvrtc_path = options->nvrtc,
-                                    .cache_dir = cache};
+                                    .cache_dir = cache,
+                                    .disable = ""}; /* which is of where kernels run */
     return smla_context_create(&desc, out) == SMLA_OK ? CLI_FINE : cli_smla_error(cache == NULL ? "smla" : cache);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan_list.h"
+#include "trust.h"
 
 struct table {
     size_t count;
@@ -86,6 +87,40 @@ static void print_row(const struct gen_supported *row)
     printf("\n");
 }
 
+static const char *status_of(const struct gen_supported *row)
+{
+    return gen_trust_find(row->target->family, row->op, row->kernel)->status;
+}
+
+/* Whether one of the rows before has that status, and (kernel not NULL) that kernel. */
+static bool told_before(struct section section, size_t row, const char *status, const char *kernel)
+{
+    bool told = false;
+    for (size_t i = 0; i < row && !told; i++)
+        told = strcmp(status_of(&section.rows[i]), status) == 0 &&
+               (kernel == NULL || strcmp(section.rows[i].kernel, kernel) == 0);
+    return told;
+}
+
+/* A line a status, with the kernels that have it. */
+static void print_statuses(struct section section)
+{
+    for (size_t i = 0; i < section.count; i++) {
+        const char *status = status_of(&section.rows[i]), *between = "";
+        if (told_before(section, i, status, NULL))
+            continue;
+        printf("  %s:", status);
+        for (size_t k = i; k < section.count; k++) {
+            const char *kernel = section.rows[k].kernel;
+            if (strcmp(status_of(&section.rows[k]), status) != 0 || told_before(section, k, status, kernel))
+                continue;
+            printf("%s %s", between, kernel);
+            between = ",";
+        }
+        printf("\n");
+    }
+}
+
 static void print_section(struct section section)
 {
     for (size_t i = 0; i < section.count; i++) {
@@ -95,6 +130,7 @@ static void print_section(struct section section)
             print_head(row);
         print_row(row);
     }
+    print_statuses(section);
 }
 
 bool support_list_print(void)
@@ -134,12 +170,13 @@ static json_t *formats_json(uint32_t formats)
 
 static json_t *row_json(const struct gen_supported *row)
 {
-    return json_pack("{s:s, s:s, s:[ii], s:o, s:i, s:o, s:o, s:s, s:o, s:i, s:i, s:[ii]}", "target", row->target->name,
-                     "op", gen_op_name(row->op), "h_q", row->first_h_q, row->last_h_q, "d_qk",
+    return json_pack("{s:s, s:s, s:[ii], s:o, s:i, s:o, s:o, s:s, s:o, s:i, s:i, s:[ii], s:s}", "target",
+                     row->target->name, "op", gen_op_name(row->op), "h_q", row->first_h_q, row->last_h_q, "d_qk",
                      row->d_qk ? json_integer(row->d_qk) : json_null(), "d_v", 512, "kv_formats", formats_json(row->kv),
                      "extra_kv_formats", formats_json(row->extra_kv), "kernel", row->kernel, "companion_heads",
                      row->companion_heads ? json_integer(row->companion_heads) : json_null(), "launches", row->launches,
-                     "threads", row->threads, "shared_bytes", row->least_shared_bytes, row->most_shared_bytes);
+                     "threads", row->threads, "shared_bytes", row->least_shared_bytes, row->most_shared_bytes, "status",
+                     status_of(row));
 }
 
 json_t *support_list_json(void)

@@ -205,6 +205,7 @@ static void test_the_legacy_stream(void **state)
 {
     cu_stream blocking = NULL;
     cu_graph graph = NULL;
+    int status = 0;
     (void)state;
     gives(ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamBeginCapture_v2(NULL, 0));
     ok(cuStreamBeginCapture_v2_ptsz(NULL, 2)); /* the thread's own can */
@@ -213,6 +214,9 @@ static void test_the_legacy_stream(void **state)
     ok(cuStreamCreate(&blocking, 0));
     word = new_word(0);
     ok(cuStreamBeginCapture_v2(blocking, DRV_CU_STREAM_CAPTURE_MODE_RELAXED));
+    gives(ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamIsCapturing(NULL, &status)); /* asking does no harm */
+    ok(cuStreamIsCapturing(blocking, &status));
+    assert_int_equal(status, DRV_CU_STREAM_CAPTURE_STATUS_ACTIVE);
     gives(ERROR_STREAM_CAPTURE_IMPLICIT, cuMemsetD8Async(word, 0, 4, NULL));
     gives(ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(blocking, &graph));
 }

@@ -25,7 +25,7 @@ def prefill_with(**changes: object):
 
 
 def test_each_status_has_a_class() -> None:
-    assert sorted(errors.CLASSES) == [*range(1, 10), 11]  # 10 is SMLA_PENDING, which only smla_prepare_poll says
+    assert sorted(errors.CLASSES) == [*range(1, 10), 11, 12]  # 10 is SMLA_PENDING, which only smla_prepare_poll says
     assert issubclass(smla.UnsupportedError, NotImplementedError) and issubclass(smla.InvalidArgumentError, ValueError)
 
 

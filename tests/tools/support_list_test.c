@@ -77,6 +77,7 @@ static void assert_agreed(const json_t *row, const smla_kernel_desc *desc)
     if (!supported)
         return;
     assert_string_equal(text_of(row, "kernel"), bundle.plan.kernel);
+    assert_string_equal(text_of(row, "status"), support.status);
     assert_int_equal(strncmp(support.variant, bundle.plan.kernel, strlen(bundle.plan.kernel)), 0);
     assert_string_equal(support.variant, bundle.plan.variants[0].name);
     assert_int_equal(number_of(row, "launches"), support.launches);

@@ -40,17 +40,25 @@ int drv_forbid_in_capture(bool whatever)
     return result;
 }
 
+/* The first from `other` on that the legacy stream would have to wait for, and that is being captured. */
+static struct drv_stream *first_blocked(const struct drv_stream *stream, struct drv_stream *other)
+{
+    if (stream != stream->context->legacy)
+        return NULL;
+    while (other != NULL && (other->capture == NULL || (other->flags & DRV_CU_STREAM_NON_BLOCKING) != 0))
+        other = other->next;
+    return other;
+}
+
 /* A blocking stream waits for the legacy stream and the other way round: inside a capture that cannot be. */
 int drv_check_implicit(struct drv_stream *stream)
 {
     int result = DRV_CUDA_SUCCESS;
-    if (stream != stream->context->legacy)
-        return DRV_CUDA_SUCCESS;
-    for (struct drv_stream *other = stream->context->streams; other != NULL; other = other->next) {
-        if (other->capture == NULL || (other->flags & DRV_CU_STREAM_NON_BLOCKING) != 0)
-            continue;
+    struct drv_stream *other = stream->context->streams;
+    while ((other = first_blocked(stream, other)) != NULL) {
         drv_capture_invalidate(other->capture);
         result = DRV_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+        other = other->next;
     }
     return result;
 }
@@ -308,12 +316,18 @@ static int status_of(const struct drv_stream *stream)
                                         : DRV_CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+/* "The blocking stream capture is not invalidated" by the question (CUDA driver API, cuStreamIsCapturing). */
+static int check_question(const struct drv_stream *stream)
+{
+    return first_blocked(stream, stream->context->streams) == NULL ? DRV_CUDA_SUCCESS
+                                                                   : DRV_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
 int cuStreamIsCapturing(cu_stream stream, int *status)
 {
     DRV_ENTER_STREAM(stream);
     DRV_CHECK(status != NULL, CUDA_ERROR_INVALID_VALUE);
-    if (!drv_capturing(stream))
-        DRV_TRY(drv_check_implicit(stream));
+    DRV_TRY(check_question(stream));
     *status = status_of(stream);
     return DRV_CUDA_SUCCESS;
 }
@@ -323,8 +337,7 @@ int cuStreamGetCaptureInfo_v3(cu_stream stream, int *status, uint64_t *id, cu_gr
 {
     DRV_ENTER_STREAM(stream);
     DRV_CHECK(status != NULL, CUDA_ERROR_INVALID_VALUE);
-    if (!drv_capturing(stream))
-        DRV_TRY(drv_check_implicit(stream));
+    DRV_TRY(check_question(stream));
     *status = status_of(stream);
     if (*status != DRV_CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return DRV_CUDA_SUCCESS;

@@ -16,8 +16,15 @@ ERROR_OUT_OF_MEMORY = 7
 ERROR_DRIVER = 8
 ERROR_INTERNAL = 9
 ERROR_TIMEOUT = 11
+ERROR_SELF_TEST = 12
 
 CONTEXT_PRIMARY = 1 << 0
+CONTEXT_UNVERIFIED = 1 << 2
+CONTEXT_SELF_TEST = 1 << 3
+
+TRUST_NONE = 0
+TRUST_EMULATED = 1
+TRUST_VERIFIED = 2
 
 OP_PREFILL = 1
 OP_PREFILL_REFERENCE = 2
@@ -93,6 +100,7 @@ class ContextDesc(_Sized):
         ("bundles", ctypes.c_char_p),
         ("compile_limit_ms", ctypes.c_uint32),
         ("reserved_2", ctypes.c_uint32),
+        ("disable", ctypes.c_char_p),
     ]
 
 
@@ -144,6 +152,10 @@ class Support(_Sized):
         ("blocks_per_sm", ctypes.c_uint32),
         ("companion", ctypes.c_char * 64),
         ("companion_id", ctypes.c_char * 72),
+        ("trust", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("status", ctypes.c_char * 128),
+        ("switched_off", ctypes.c_char * 256),
     ]
 
 
@@ -300,6 +312,9 @@ class StatsCounters(_Sized):
         ("compile_timeouts", ctypes.c_uint64),
         ("remembered_failures", ctypes.c_uint64),
         ("events", ctypes.c_uint64),
+        ("self_tests", ctypes.c_uint64),
+        ("self_test_failures", ctypes.c_uint64),
+        ("self_test_ns", ctypes.c_uint64),
     ]
 
 
@@ -329,7 +344,13 @@ CONSTANTS = {
     "SMLA_ERROR_DRIVER": ERROR_DRIVER,
     "SMLA_ERROR_INTERNAL": ERROR_INTERNAL,
     "SMLA_ERROR_TIMEOUT": ERROR_TIMEOUT,
+    "SMLA_ERROR_SELF_TEST": ERROR_SELF_TEST,
     "SMLA_CONTEXT_PRIMARY": CONTEXT_PRIMARY,
+    "SMLA_CONTEXT_UNVERIFIED": CONTEXT_UNVERIFIED,
+    "SMLA_CONTEXT_SELF_TEST": CONTEXT_SELF_TEST,
+    "SMLA_TRUST_NONE": TRUST_NONE,
+    "SMLA_TRUST_EMULATED": TRUST_EMULATED,
+    "SMLA_TRUST_VERIFIED": TRUST_VERIFIED,
     "SMLA_OP_PREFILL": OP_PREFILL,
     "SMLA_OP_PREFILL_REFERENCE": OP_PREFILL_REFERENCE,
     "SMLA_OP_COMBINE": OP_COMBINE,

@@ -87,6 +87,12 @@ class CompileTimeoutError(SmlaError, TimeoutError):
     status = _native.ERROR_TIMEOUT
 
 
+class SelfTestError(SmlaError, RuntimeError):
+    """The kernel computes wrong results on this device: the message says which element of which variant."""
+
+    status = _native.ERROR_SELF_TEST
+
+
 CLASSES: Dict[int, Type[SmlaError]] = {
     kind.status: kind
     for kind in (
@@ -100,6 +106,7 @@ CLASSES: Dict[int, Type[SmlaError]] = {
         DriverError,
         InternalError,
         CompileTimeoutError,
+        SelfTestError,
     )
 }
 
