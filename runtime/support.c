@@ -75,6 +75,7 @@ smla_status smla_query_support(smla_context *context, const smla_kernel_desc *de
         rt_error_save(&failure);
         rt_error_restore(&before);
         answer_no(failure.message, &answer);
+        snprintf(answer.target, sizeof answer.target, "%s", target ? target->name : "");
         return rt_sized_write(out, &answer, sizeof answer);
     }
     if (status != SMLA_OK)

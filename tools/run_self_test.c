@@ -93,14 +93,19 @@ static bool list_all(const char *target, struct list *list)
     return ok;
 }
 
-/* There is a combine kernel for every target. */
+/* The device's is told with any description, also with one that is not supported. */
 static int find_target(const struct run_self_test *test, char target[8])
 {
-    const smla_kernel_desc desc = {.struct_size = sizeof desc, .op = SMLA_OP_COMBINE, .h_q = 1, .target = test->target};
+    const struct gen_target *named = test->target != NULL ? gen_target_find(test->target) : NULL;
+    const smla_kernel_desc desc = {.struct_size = sizeof desc, .op = SMLA_OP_COMBINE, .h_q = 1};
     smla_support support = {.struct_size = sizeof support};
+    if (test->target != NULL) {
+        snprintf(target, sizeof support.target, "%s", named != NULL ? named->name : "");
+        return named != NULL ? CLI_FINE : cli_usage("--sm '%s' is no target", test->target);
+    }
     if (smla_query_support(test->session->context, &desc, &support) != SMLA_OK)
         return cli_smla_error("--selftest");
-    if (!support.supported)
+    if (support.target[0] == 0)
         return cli_fail(CLI_UNAVAILABLE, "%s", support.reason);
     memcpy(target, support.target, sizeof support.target);
     return CLI_FINE;

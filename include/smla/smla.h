@@ -266,7 +266,7 @@ typedef struct smla_support {
     uint32_t pointer_alignment; /* bytes; of query, kv (combine: partial_out) and out */
     uint32_t stride_alignment;  /* elements; of the strides of query, kv (combine: partial_out) and out. A quantised
                                    kv, whose elements are bytes, has strides of multiples of 16 */
-    char target[8];             /* the target's own name, such as "90a" */
+    char target[8];             /* the target's own name, such as "90a"; also when the device's is not supported */
     char variant[64];           /* name of variant 0 */
     char kernel_id[72];         /* hex digest of what is wanted: names cache entries and smla-gen's files */
     char reason[512];           /* when not supported: what was asked, what the limit is, what would work */
