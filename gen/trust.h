@@ -16,8 +16,7 @@ struct gen_trust {
     const char *status;  /* the same for people: on which cards, with which driver, when last */
 };
 
-/* Finds the rule of a variant, or of a kernel by the beginning of its variants' names (plan->kernel); where none fits,
- * one that says "not verified". */
+/* Finds the rule of a variant; where none fits, one that says "not verified". */
 const struct gen_trust *gen_trust_find(const char *family, uint32_t op, const char *variant);
 
 /* Whether a name fits a pattern of so many bytes: '*' stands for any characters, '?' for one, others for themselves. */

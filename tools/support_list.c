@@ -87,9 +87,12 @@ static void print_row(const struct gen_supported *row)
     printf("\n");
 }
 
+/* Of the kernel's variants, whose names go on with the heads. */
 static const char *status_of(const struct gen_supported *row)
 {
-    return gen_trust_find(row->target->family, row->op, row->kernel)->status;
+    char name[64];
+    snprintf(name, sizeof name, "%s_h", row->kernel);
+    return gen_trust_find(row->target->family, row->op, name)->status;
 }
 
 /* Whether one of the rows before has that status, and (kernel not NULL) that kernel. */

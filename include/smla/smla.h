@@ -279,9 +279,9 @@ typedef struct smla_support {
     uint32_t trust;             /* SMLA_TRUST_*, of what is chosen: smla_prepare refuses what is not verified, unless
                                    the context has SMLA_CONTEXT_UNVERIFIED. Generating and compiling is free */
     uint32_t reserved;
-    char status[128];           /* the same for people, of variant 0: "verified on: NVIDIA H200 (driver …, date)" */
-    char switched_off[256];     /* of what would be chosen otherwise, what the context's kill switch takes away
-                                   (smla_context_desc.disable): names with spaces between them; "" is nothing */
+    char status[128];       /* the same for people, of variant 0: "verified on: NVIDIA H200 (driver …, date)" */
+    char switched_off[256]; /* of what would be chosen otherwise, what the context's kill switch takes away
+                               (smla_context_desc.disable): names with spaces between them; "" is nothing */
 } smla_support;
 
 /* Tells whether a description can be served, and how.
