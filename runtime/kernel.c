@@ -154,6 +154,21 @@ static smla_status load_bundles(smla_context *context, const struct rt_device *d
     return status;
 }
 
+/* The caller frees on OK. */
+static smla_status choose(smla_context *context, const smla_kernel_desc *desc, const struct gen_target *target,
+                          struct rt_selection *selection)
+{
+    smla_status status = rt_selection_make(&context->settings, desc, target, selection);
+
+    rt_selection_tell_off(&context->settings, selection, status);
+    if (status != SMLA_OK)
+        return status;
+    status = rt_selection_check(&context->settings, selection);
+    if (status != SMLA_OK)
+        rt_selection_free(selection);
+    return status;
+}
+
 static smla_status prepare_on(smla_context *context, const struct rt_device *device, const smla_kernel_desc *desc,
                               smla_kernel **out)
 {
@@ -164,12 +179,10 @@ static smla_status prepare_on(smla_context *context, const struct rt_device *dev
     if (desc->target == NULL)
         status = rt_device_target(device, &target);
     if (status == SMLA_OK)
-        status = rt_selection_make(&context->settings, desc, target, &selection);
+        status = choose(context, desc, target, &selection);
     if (status != SMLA_OK)
         return status;
-    status = rt_selection_check(&context->settings, &selection);
-    if (status == SMLA_OK)
-        status = load_bundles(context, device, selection.bundles, selection.count, out);
+    status = load_bundles(context, device, selection.bundles, selection.count, out);
     rt_selection_free(&selection);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "companion.h"
+#include "describe.h"
 #include "error.h"
 #include "key.h"
 
@@ -143,11 +144,14 @@ static smla_status make(const smla_kernel_desc *desc, const struct gen_target *t
     return SMLA_OK;
 }
 
-static smla_status refuse(const struct rt_settings *settings, const struct gen_bundle *bundle, const char *name)
+/* name: what is off. */
+static smla_status refuse(const struct rt_settings *settings, const char *name, struct rt_selection *selection)
 {
+    const struct gen_bundle *bundle = &selection->made[0];
     size_t size = 0;
     const char *pattern = find_pattern(settings, name, &size);
 
+    note_off(selection, name);
     return rt_fail(SMLA_ERROR_UNSUPPORTED,
                    "%s is switched off by \"%.*s\" (SMLA_DISABLE, or smla_context_desc.disable), and nothing else "
                    "serves %s h_q %d: take the pattern away, or describe another kernel",
@@ -168,7 +172,7 @@ static smla_status choose_companion_alone(const struct rt_settings *settings, co
     selection->made_count = 2;
     status = find_off(settings, &selection->made[1], &off, by);
     if (status == SMLA_OK && (off || !is_trusted(settings, least_trust(&selection->made[1]))))
-        return refuse(settings, &selection->made[0], name);
+        return refuse(settings, name, selection);
     selection->bundles = &selection->made[1];
     selection->count = 1;
     note_off(selection, name);
@@ -186,6 +190,7 @@ static smla_status choose_not_persistent(const struct rt_settings *settings, con
     bool off;
 
     other.flags |= SMLA_KERNEL_NOT_PERSISTENT;
+    note_off(selection, name);
     gen_bundle_free(&selection->made[0]);
     selection->made_count = 0;
     smla_status status = make(&other, target, selection);
@@ -194,8 +199,7 @@ static smla_status choose_not_persistent(const struct rt_settings *settings, con
     if (status != SMLA_OK)
         return status;
     if (off)
-        return refuse(settings, &selection->made[0], by);
-    note_off(selection, name);
+        return refuse(settings, by, selection);
     choose_kernel(settings, selection);
     return SMLA_OK;
 }
@@ -209,7 +213,7 @@ static smla_status choose_instead(const struct rt_settings *settings, const smla
         return choose_companion_alone(settings, name, selection);
     if (bundle->spec.op == SMLA_OP_PREFILL && bundle->plan.variants[0].blocks_per_sm > 0)
         return choose_not_persistent(settings, desc, target, name, selection);
-    return refuse(settings, bundle, name);
+    return refuse(settings, name, selection);
 }
 
 /* Without it the kernel takes all calls. */
@@ -266,6 +270,35 @@ smla_status rt_selection_make(const struct rt_settings *settings, const smla_ker
     return status;
 }
 
+/* ---- What is told ---- */
+
+static void tell(const struct rt_settings *settings, const struct rt_selection *selection, struct rt_event event,
+                 const char *words)
+{
+    char what[RT_DESCRIPTION_BYTES];
+
+    rt_describe(&selection->bundles[0].spec, what);
+    event.kernel = what;
+    rt_tell(&settings->log, &event, "%s %s", what, words);
+}
+
+void rt_selection_tell_off(const struct rt_settings *settings, const struct rt_selection *selection, smla_status status)
+{
+    const struct rt_event event = {.kind = SMLA_EVENT_SWITCHED_OFF, .level = SMLA_LOG_INFO, .status = status};
+    char words[sizeof selection->switched_off + 64];
+    struct rt_error error;
+
+    if (selection->switched_off[0] == '\0')
+        return;
+    if (status == SMLA_OK) {
+        snprintf(words, sizeof words, "is served without what is switched off: %s", selection->switched_off);
+        tell(settings, selection, event, words);
+        return;
+    }
+    rt_error_save(&error);
+    rt_tell(&settings->log, &event, "%s", error.message);
+}
+
 void rt_selection_free(struct rt_selection *selection)
 {
     for (int i = 0; i < selection->made_count; i++)
@@ -276,9 +309,12 @@ void rt_selection_free(struct rt_selection *selection)
 smla_status rt_selection_check(const struct rt_settings *settings, const struct rt_selection *selection)
 {
     const struct gen_spec *spec = &selection->bundles[0].spec;
+    const struct rt_event event = {
+        .kind = SMLA_EVENT_UNVERIFIED, .level = SMLA_LOG_INFO, .status = SMLA_ERROR_UNSUPPORTED};
 
     if (is_trusted(settings, selection->least_trusted))
         return SMLA_OK;
+    tell(settings, selection, event, "is not verified, and was not asked for");
     return rt_fail(SMLA_ERROR_UNSUPPORTED,
                    "%s for %s is not taken unless it is asked for, its status is \"%s\": create the context with "
                    "SMLA_CONTEXT_UNVERIFIED, best with SMLA_CONTEXT_SELF_TEST beside it; making its code without "

@@ -13,7 +13,7 @@ struct rt_selection {
     const struct gen_bundle *bundles; /* chosen, count of them: the kernel's, and its companion's */
     int count;
     const struct gen_trust *least_trusted; /* of what is chosen */
-    char switched_off[256];                /* names with spaces between them */
+    char switched_off[256];                /* names with spaces between them; also when nothing is left */
 };
 
 /* Chooses. settings: NULL: no kill switch, and what is not verified is chosen too. target: as for gen_bundle_make. A
@@ -24,7 +24,12 @@ smla_status rt_selection_make(const struct rt_settings *settings, const smla_ker
                               const struct gen_target *target, struct rt_selection *out);
 void rt_selection_free(struct rt_selection *selection);
 
-/* Refuses a selection that is not verified and was not asked for: UNSUPPORTED. */
+/* Tells what the kill switch took away, if anything. status: of rt_selection_make; when it failed, the last error is
+ * its own. */
+void rt_selection_tell_off(const struct rt_settings *settings, const struct rt_selection *selection,
+                           smla_status status);
+
+/* Refuses a selection that is not verified and was not asked for, and tells it: UNSUPPORTED. */
 smla_status rt_selection_check(const struct rt_settings *settings, const struct rt_selection *selection);
 
 #endif

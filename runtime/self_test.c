@@ -109,22 +109,63 @@ static smla_status fail(smla_context *context, const struct rt_device *device, c
         device->driver->version % 1000 / 10);
 }
 
+/* ---- What is told ---- */
+
+static void tell(const smla_context *context, const struct rt_entry *image, struct rt_event event, const char *words,
+                 const char *why)
+{
+    event.key = &image->info.key;
+    event.kernel = image->info.description;
+    rt_tell(&context->settings.log, &event, "self-test %s %s%s%s", words, image->info.description, why[0] ? ": " : "",
+            why);
+}
+
+static void tell_start(const smla_context *context, const struct rt_entry *image)
+{
+    tell(context, image, (struct rt_event){.kind = SMLA_EVENT_SELF_TEST_START, .level = SMLA_LOG_DEBUG}, "of", "");
+}
+
+static void tell_end(const smla_context *context, const struct rt_entry *image, smla_status status, const char *why,
+                     uint64_t duration_ns)
+{
+    const struct rt_event event = {.kind =
+                                       status == SMLA_OK ? SMLA_EVENT_SELF_TEST_PASSED : SMLA_EVENT_SELF_TEST_FAILED,
+                                   .level = SMLA_LOG_INFO,
+                                   .status = status,
+                                   .duration_ns = duration_ns};
+
+    tell(context, image, event, status == SMLA_OK ? "passed by" : "failed by", why);
+}
+
+static void tell_remembered(const smla_context *context, const struct rt_entry *image, const struct verdict *verdict)
+{
+    const struct rt_event event = {
+        .kind = SMLA_EVENT_SELF_TEST_FAILED, .level = SMLA_LOG_INFO, .status = SMLA_ERROR_SELF_TEST};
+
+    tell(context, image, event, "failed before, and is not run again, by", verdict->failure);
+}
+
+/* ---- One of them ---- */
+
 /* What is no verdict (a failure of the driver, no memory) is not remembered. */
 static smla_status test_now(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
-                            const smla_kernel *kernel, struct verdict *verdict)
+                            const struct rt_entry *image, const smla_kernel *kernel, struct verdict *verdict)
 {
     const uint64_t start = rt_now_ns();
-    const smla_status status = test(device, bundle, kernel);
-    struct rt_error error;
+    struct rt_error error = {.message = ""};
 
+    tell_start(context, image);
+    const smla_status status = test(device, bundle, kernel);
+    const uint64_t duration = rt_now_ns() - start;
     rt_count(&context->counters.self_tests, 1);
-    rt_count(&context->counters.self_test_ns, rt_now_ns() - start);
-    if (status == SMLA_ERROR_SELF_TEST) {
+    rt_count(&context->counters.self_test_ns, duration);
+    if (status != SMLA_OK)
         rt_error_save(&error);
+    if (status == SMLA_ERROR_SELF_TEST)
         memcpy(verdict->failure, error.message, sizeof verdict->failure - 1);
-    }
     if (status == SMLA_OK || status == SMLA_ERROR_SELF_TEST)
         remember(verdict);
+    tell_end(context, image, status, error.message, duration);
     return status;
 }
 
@@ -136,7 +177,9 @@ smla_status rt_self_test(smla_context *context, const struct rt_device *device, 
 
     recall(&verdict);
     if (!verdict.known)
-        status = test_now(context, device, bundle, kernel, &verdict);
+        status = test_now(context, device, bundle, image, kernel, &verdict);
+    else if (verdict.failure[0])
+        tell_remembered(context, image, &verdict);
     if (status != SMLA_OK && status != SMLA_ERROR_SELF_TEST)
         return status;
     return verdict.failure[0] ? fail(context, device, &verdict) : SMLA_OK;

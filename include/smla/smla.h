@@ -733,7 +733,12 @@ SMLA_API smla_status smla_stats(const smla_context *context, smla_stats_counters
     X(SMLA_EVENT_DAMAGE, 14, "damage")    /* an entry, a bundle file or a part of one is not what was written */       \
     X(SMLA_EVENT_UNUSED, 15, "unused")    /* a folder, file or lock that cannot be used, and is done without */        \
     X(SMLA_EVENT_EVICTION, 16, "evicted") /* entries were removed from the cache folder */                             \
-    X(SMLA_EVENT_LOAD, 17, "load")        /* code was handed to the driver and resolved; status: SMLA_OK, or why not */
+    X(SMLA_EVENT_LOAD, 17, "load") /* code was handed to the driver and resolved; status: SMLA_OK, or why not */       \
+    X(SMLA_EVENT_SELF_TEST_START, 18, "self-test-start")                                                               \
+    X(SMLA_EVENT_SELF_TEST_PASSED, 19, "self-test-passed")                                                             \
+    X(SMLA_EVENT_SELF_TEST_FAILED, 20, "self-test-failed") /* status: SELF_TEST, or why it did not end */              \
+    X(SMLA_EVENT_SWITCHED_OFF, 21, "switched-off") /* by the kill switch; status: SMLA_OK where others serve */        \
+    X(SMLA_EVENT_UNVERIFIED, 22, "unverified")     /* a kernel that is not verified was refused */
 
 enum {
 #define SMLA_EVENT_ENUM(name, value, text) name = (value),

@@ -171,6 +171,23 @@ smla_stats_counters stats_of(const smla_context *context)
     return stats;
 }
 
+int events_of(smla_context *context, uint32_t kind, smla_event *last)
+{
+    smla_event event = {.struct_size = sizeof event};
+    size_t read = 1;
+    int count = 0;
+
+    for (uint64_t since = 0; read > 0; since = event.number + 1) {
+        assert_int_equal(smla_events(context, since, &event, 1, &read), SMLA_OK);
+        if (read == 0 || event.kind != kind)
+            continue;
+        count++;
+        if (last)
+            *last = event;
+    }
+    return count;
+}
+
 void *older_struct(const void *full, size_t size)
 {
     const uint32_t struct_size = (uint32_t)size;

@@ -57,6 +57,9 @@ void assert_error_(smla_status status, const char *file, int line, ...);
 
 smla_stats_counters stats_of(const smla_context *context);
 
+/* How many events of a kind the context keeps; the last of them in *last (may be NULL). */
+int events_of(smla_context *context, uint32_t kind, smla_event *last);
+
 /* The first `size` bytes of a struct in memory of exactly that size, as an older caller would have it; free() it. */
 void *older_struct(const void *full, size_t size);
 

@@ -59,7 +59,8 @@ static void must_refuse(const smla_kernel_desc *desc, const char *name, const ch
 {
     smla_kernel *kernel = NULL;
     const smla_support support = support_of(desc);
-    const int loads = world->driver->loads;
+    const int loads = world->driver->loads, told = events_of(context, SMLA_EVENT_SWITCHED_OFF, NULL);
+    smla_event event;
 
     assert_int_equal(support.supported, 0);
     assert_non_null(strstr(support.reason, "SMLA_DISABLE"));
@@ -67,6 +68,9 @@ static void must_refuse(const smla_kernel_desc *desc, const char *name, const ch
     assert_error(SMLA_ERROR_UNSUPPORTED, name, "is switched off by", pattern,
                  "SMLA_DISABLE, or smla_context_desc.disable");
     assert_null(kernel);
+    assert_int_equal(events_of(context, SMLA_EVENT_SWITCHED_OFF, &event), told + 1);
+    assert_int_equal(event.status, SMLA_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(event.message, pattern));
     assert_int_equal(world->driver->loads, loads);
 }
 
@@ -106,6 +110,7 @@ static void patterns_fit_names(void **state)
 static void few_queries_go_the_way_of_many(void **state)
 {
     const smla_kernel_desc desc = prefill_desc();
+    smla_event event;
     (void)state;
 
     open_context("", 0);
@@ -119,9 +124,14 @@ static void few_queries_go_the_way_of_many(void **state)
     assert_int_equal(support.supported, 1);
     assert_string_equal(support.switched_off, "sm90_prefill_split_h64_d512");
     assert_string_equal(support.kernel_id, before.kernel_id); /* the same code, in which it is not called */
+    assert_int_equal(events_of(context, SMLA_EVENT_SWITCHED_OFF, NULL), 0); /* asking is none */
     kernel = must_prepare(context, &desc);
     assert_int_equal(kernel->choice_count, 0);
     smla_kernel_destroy(kernel);
+    assert_int_equal(events_of(context, SMLA_EVENT_SWITCHED_OFF, &event), 1);
+    assert_int_equal(event.status, SMLA_OK);
+    assert_string_equal(event.message, "prefill h_q=64 d_qk=512 d_v=512 kv=bf16 not_persistent target=90a is served "
+                                       "without what is switched off: sm90_prefill_split_h64_d512");
 }
 
 static void a_kernel_without_another_is_refused(void **state)
@@ -285,6 +295,7 @@ static void not_verified_is_taken_when_asked_for(void **state)
 {
     const smla_kernel_desc desc = combine_desc();
     smla_kernel *kernel = NULL;
+    smla_event event;
     size_t bytes = 0;
     (void)state;
 
@@ -295,6 +306,9 @@ static void not_verified_is_taken_when_asked_for(void **state)
     assert_error(SMLA_ERROR_UNSUPPORTED, "combine_bf16_to_bf16 for sm_100", "\"not verified\"",
                  "SMLA_CONTEXT_UNVERIFIED");
     assert_null(kernel);
+    assert_int_equal(events_of(context, SMLA_EVENT_UNVERIFIED, &event), 1);
+    assert_int_equal(event.status, SMLA_ERROR_UNSUPPORTED);
+    assert_string_equal(event.kernel, "combine h_q=64 d_v=512 target=100a");
     assert_int_equal(world->nvrtc->compiles, 0);
     assert_int_equal(smla_generate(context, &desc, SMLA_EMIT_CUBIN, count_bytes, &bytes), SMLA_OK);
     open_context("", SMLA_CONTEXT_UNVERIFIED);

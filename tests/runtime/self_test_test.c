@@ -3,34 +3,25 @@
 #include <math.h>
 
 #include "bf16.h"
-#include "combine_params.h"
+#include "computing.h"
 #include "harness.h"
-#include "prefill_params.h"
-#include "reference.h"
 #include "self_test.h"
-#include "self_test_problem.h"
 
 enum { H_Q = 64, D = 512, SMS = 132 };
 
 /* What the device does wrong. */
 static struct {
     bool computes;
-    unsigned entries; /* bits of a kernel's entry points whose launches are spoiled; 0: all */
-    int tensor;       /* 0: none; 1 to 3: out, lse, max_logits */
+    const char *entry; /* whose launches are spoiled; NULL: all */
+    int tensor;        /* 0: none; 1 to 3: out, lse, max_logits */
     int64_t element;
     float value;
     int launches;
 } device;
 
-/* The stub numbers a library's functions by sixteens. */
-static unsigned entry_of(const void *function)
+static void spoil(const char *entry, int tensor, float *values, uint16_t *bits)
 {
-    return ((unsigned)(uintptr_t)function - 0x300) / 0x10;
-}
-
-static void spoil(const void *function, int tensor, float *values, uint16_t *bits)
-{
-    if (device.tensor != tensor || (device.entries != 0 && !(device.entries >> entry_of(function) & 1u)))
+    if (device.tensor != tensor || (device.entry != NULL && strcmp(device.entry, entry) != 0))
         return;
     if (bits)
         bits[device.element] = bf16_from_float(device.value);
@@ -38,67 +29,29 @@ static void spoil(const void *function, int tensor, float *values, uint16_t *bit
         values[device.element] = device.value;
 }
 
-static void store(const void *function, const struct reference_result *result, int64_t rows, uint16_t *out, float *wide,
-                  float *lse, float *max_logits)
-{
-    for (int64_t i = 0; i < rows * D; i++) {
-        if (out)
-            out[i] = bf16_from_float((float)result->out[i]);
-        else
-            wide[i] = (float)result->out[i];
-    }
-    spoil(function, 1, wide, out);
-    for (int64_t i = 0; i < rows; i++)
-        lse[i] = (float)result->lse[i];
-    spoil(function, 2, lse, NULL);
-    for (int64_t i = 0; max_logits && i < rows; i++)
-        max_logits[i] = (float)result->max_logits[i];
-    if (max_logits)
-        spoil(function, 3, max_logits, NULL);
-}
-
-static void compute_prefill(void *function, void *parameter)
+static void launch_prefill(const char *entry, void *parameter)
 {
     const struct smla_prefill_params *params = parameter;
-    const struct smla_key_cache *cache = &params->cache[0];
-    const smla_kernel_desc shape = {.h_q = H_Q, .d_qk = D, .d_v = D};
-    const smla_prefill_args args = {.s_q = params->s_q,
-                                    .s_kv = cache->s_kv,
-                                    .topk = cache->topk,
-                                    .sm_scale = params->sm_scale,
-                                    .query = params->query,
-                                    .kv = cache->kv,
-                                    .indices = cache->indices,
-                                    .topk_length = cache->topk_length,
-                                    .attn_sink = params->attn_sink};
-    struct reference_result result;
 
     device.launches++;
-    if (!device.computes || !reference_prefill(&shape, &args, &result))
+    if (!device.computes)
         return;
-    store(function, &result, params->s_q * H_Q, params->out, NULL, params->lse, params->max_logits);
-    reference_free(&result);
+    compute_prefill(params, H_Q, D);
+    spoil(entry, 1, NULL, params->out);
+    spoil(entry, 2, params->lse, NULL);
+    spoil(entry, 3, params->max_logits, NULL);
 }
 
-/* Functions of the four pairs of types follow one another. */
-static void compute_combine(void *function, void *parameter)
+static void launch_combine(const char *entry, void *parameter)
 {
     const struct smla_combine_params *params = parameter;
-    const unsigned pair = entry_of(function);
-    const smla_kernel_desc shape = {.h_q = H_Q, .d_v = D};
-    const smla_combine_args args = {.partial_dtype = pair / 2,
-                                    .parts = params->parts,
-                                    .s_q = TEST_TOKENS,
-                                    .partial_out = params->partial_out,
-                                    .partial_lse = params->partial_lse,
-                                    .attn_sink = params->attn_sink};
-    struct reference_result result;
 
     device.launches++;
-    if (!device.computes || !reference_combine(&shape, &args, &result))
+    if (!device.computes)
         return;
-    store(function, &result, TEST_TOKENS * H_Q, pair % 2 ? NULL : params->out, params->out, params->lse, NULL);
-    reference_free(&result);
+    compute_combine(entry, params, H_Q, D);
+    spoil(entry, 1, params->out, combine_writes_float(entry) ? NULL : params->out);
+    spoil(entry, 2, params->lse, NULL);
 }
 
 static struct world *world;
@@ -122,7 +75,7 @@ static int setup(void **state)
     memset(&device, 0, sizeof device);
     device.computes = true;
     rt_self_test_forget();
-    world->driver->launching = compute_prefill;
+    world->driver->launching = launch_prefill;
     open_context(SMLA_CONTEXT_SELF_TEST);
     return 0;
 }
@@ -133,14 +86,14 @@ static int teardown(void **state)
     context = NULL;
     assert_int_equal(world->driver->live_allocations, 0);
     assert_int_equal(world->driver->live_streams, 0);
-    assert_int_equal(world->driver->capture_mode, 0);
+    assert_int_equal(world->driver->get_capture_mode(), 0);
     return world_teardown(state);
 }
 
 static void serve_combine(void)
 {
     world_serve_combine(world);
-    world->driver->launching = compute_combine;
+    world->driver->launching = launch_combine;
 }
 
 /* ---- Right ---- */
@@ -148,6 +101,7 @@ static void serve_combine(void)
 static void a_right_kernel_is_handed_out(void **state)
 {
     const smla_kernel_desc desc = prefill_desc();
+    smla_event event;
     (void)state;
 
     smla_kernel_destroy(must_prepare(context, &desc));
@@ -156,6 +110,13 @@ static void a_right_kernel_is_handed_out(void **state)
     assert_int_equal(stats_of(context).self_tests, 1);
     assert_int_equal(stats_of(context).self_test_failures, 0);
     assert_true(stats_of(context).self_test_ns > 0);
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_START, NULL), 1);
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_FAILED, NULL), 0);
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_PASSED, &event), 1);
+    assert_int_equal(event.status, SMLA_OK);
+    assert_int_equal(event.duration_ns, stats_of(context).self_test_ns);
+    assert_string_equal(event.kernel, "prefill h_q=64 d_qk=512 d_v=512 kv=bf16 not_persistent target=90a");
+    assert_int_equal(strlen(event.kernel_id), 64);
     assert_int_equal(world->driver->live_allocations, 0);
     assert_int_equal(world->driver->live_streams, 0);
 }
@@ -251,11 +212,10 @@ static void a_kernel_that_writes_nothing_is_caught(void **state)
 static void a_wrong_variant_is_caught(void **state)
 {
     static const struct {
-        unsigned entry;
-        const char *sentence;
-    } rows[] = {{0, "self-test of sm90_prefill_h64_d512 (lengths)"},
-                {1, "self-test of sm90_prefill_h64_d512_paged (pages, no lengths)"},
-                {2, "self-test of sm90_prefill_split_h64_d512 (lengths)"}};
+        const char *entry, *sentence;
+    } rows[] = {{"smla_sm90_prefill", "self-test of sm90_prefill_h64_d512 (lengths)"},
+                {"smla_sm90_prefill_paged", "self-test of sm90_prefill_h64_d512_paged (pages, no lengths)"},
+                {"smla_sm90_prefill_split", "self-test of sm90_prefill_split_h64_d512 (lengths)"}};
     const smla_kernel_desc desc = prefill_desc();
     (void)state;
 
@@ -263,7 +223,7 @@ static void a_wrong_variant_is_caught(void **state)
     device.value = 99;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         open_context(SMLA_CONTEXT_SELF_TEST);
-        device.entries = 1u << rows[i].entry;
+        device.entry = rows[i].entry;
         must_be_caught(&desc, rows[i].sentence);
     }
 }
@@ -272,14 +232,22 @@ static void a_failure_is_remembered(void **state)
 {
     const smla_kernel_desc desc = prefill_desc();
     smla_kernel *kernel = NULL;
+    smla_event event;
     (void)state;
 
     device.computes = false;
     must_be_caught(&desc, "out[0][0][0] is nan");
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_FAILED, &event), 1);
+    assert_int_equal(event.status, SMLA_ERROR_SELF_TEST);
+    assert_true(event.duration_ns > 0);
+    assert_non_null(strstr(event.message, "out[0][0][0] is nan"));
     open_context(SMLA_CONTEXT_SELF_TEST);
     device.computes = true;
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_SELF_TEST);
     assert_error(SMLA_ERROR_SELF_TEST, "out[0][0][0] is nan");
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_START, NULL), 0);
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_FAILED, &event), 1);
+    assert_int_equal(event.status, SMLA_ERROR_SELF_TEST);
     assert_int_equal(stats_of(context).self_tests, 0);
     assert_int_equal(stats_of(context).self_test_failures, 1);
 }
@@ -293,7 +261,7 @@ static void what_is_switched_off_is_not_tested(void **state)
 
     device.tensor = 1;
     device.value = 99;
-    device.entries = 1u << 2;
+    device.entry = "smla_sm90_prefill_split";
     must_be_caught(&desc, "sm90_prefill_split_h64_d512");
     smla_context_destroy(context);
     context = NULL;
@@ -308,12 +276,15 @@ static void what_is_switched_off_is_not_tested(void **state)
 static void not_while_a_stream_captures(void **state)
 {
     const smla_kernel_desc desc = prefill_desc();
+    smla_event event;
     smla_kernel *kernel = NULL;
     (void)state;
 
     world->driver->capture_status = 1;
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_INVALID_ARGUMENT);
     assert_error(SMLA_ERROR_INVALID_ARGUMENT, "self-test", "legacy stream", "before the capture begins");
+    assert_int_equal(events_of(context, SMLA_EVENT_SELF_TEST_FAILED, &event), 1);
+    assert_int_equal(event.status, SMLA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(world->driver->calls("cuMemAlloc"), 0);
     world->driver->capture_status = 0;
     world->driver->script = (struct stub_script){.fail_name = "cuStreamIsCapturing", .fail_call = 2, .fail_code = 906};
@@ -371,11 +342,11 @@ static void every_call_of_the_test_may_fail(void **state)
             assert_int_equal(world->driver->live_allocations, 0);
             assert_int_equal(world->driver->live_streams, 0);
             world->driver->script = (struct stub_script){0};
-            world->driver->capture_mode = 0;
+            world->driver->set_capture_mode(0);
         }
     }
     smla_kernel_destroy(must_prepare(context, &desc)); /* none of it is remembered */
-    assert_int_equal(world->driver->capture_mode, 0);
+    assert_int_equal(world->driver->get_capture_mode(), 0);
 }
 
 int main(void)

@@ -19,6 +19,7 @@ static struct {
 static int kernel_count;
 static _Thread_local void *stack[STACK];
 static _Thread_local int depth;
+static _Thread_local int capture_mode;
 
 static int add(int *counter, int amount)
 {
@@ -41,6 +42,16 @@ static int stack_depth(void)
     return depth;
 }
 
+static void set_capture_mode(int mode)
+{
+    capture_mode = mode;
+}
+
+static int get_capture_mode(void)
+{
+    return capture_mode;
+}
+
 static void reset(void)
 {
     const struct stub_driver fresh = {
@@ -59,6 +70,8 @@ static void reset(void)
         .set_current = set_current,
         .get_current = get_current,
         .stack_depth = stack_depth,
+        .set_capture_mode = set_capture_mode,
+        .get_capture_mode = get_capture_mode,
         .log = call_log_text,
         .clear_log = call_log_clear,
         .calls = call_count,
@@ -68,6 +81,7 @@ static void reset(void)
     state = fresh;
     next_library = 0;
     kernel_count = 0;
+    capture_mode = 0;
     set_current(NULL);
     call_log_clear();
 }
@@ -290,6 +304,24 @@ static rt_cu_result library_get_kernel(rt_cu_kernel *kernel, rt_cu_library libra
     return 0;
 }
 
+/* The name that a kernel was asked for by. */
+static const char *entry_of(unsigned handle)
+{
+    const char *entry = "";
+    int place;
+
+    pthread_mutex_lock(&kernels_lock);
+    const int count = kernel_count;
+    pthread_mutex_unlock(&kernels_lock);
+    for (int i = 0; i < count; i++) {
+        const unsigned number = kernel_index(kernels[i].library, kernels[i].name, &place);
+        if (handle == (state.kernels ? (unsigned)(FIRST_SIZED_KERNEL + i)
+                                     : NUMBER(kernels[i].library) - FIRST_LIBRARY + FIRST_KERNEL + 0x10 * number))
+            entry = kernels[i].name;
+    }
+    return entry;
+}
+
 /* Of one that state.kernels have; otherwise, of any, state.param_bytes. */
 static size_t param_bytes_of(unsigned handle)
 {
@@ -375,7 +407,7 @@ static rt_cu_result launch_kernel(const struct rt_cu_launch_config *config, rt_c
     memcpy(state.params, parameters[0], param_bytes_of(NUMBER(function) - FIRST_FUNCTION + FIRST_KERNEL));
     pthread_mutex_unlock(&call_lock);
     if (state.launching)
-        state.launching(function, parameters[0]);
+        state.launching(entry_of(NUMBER(function) - FIRST_FUNCTION + FIRST_KERNEL), parameters[0]);
     return 0;
 }
 
@@ -413,44 +445,58 @@ static rt_cu_result memset_d32(rt_cu_deviceptr to, unsigned int value, size_t co
 }
 
 /* Memory of the device is the host's. */
-static unsigned char *allocated[8];
-static size_t allocated_bytes[8];
+enum { MOST_ALLOCATIONS = 64 };
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    unsigned char *memory; /* NULL: none */
+    size_t bytes;
+} allocations[MOST_ALLOCATIONS];
 
 static bool is_allocated(rt_cu_deviceptr address)
 {
-    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++)
-        if (allocated[i] != NULL && address - (rt_cu_deviceptr)(uintptr_t)allocated[i] < allocated_bytes[i])
-            return true;
-    return false;
+    bool found = false;
+
+    pthread_mutex_lock(&memory_lock);
+    for (int i = 0; i < MOST_ALLOCATIONS && !found; i++)
+        found = allocations[i].memory != NULL &&
+                address - (rt_cu_deviceptr)(uintptr_t)allocations[i].memory < allocations[i].bytes;
+    pthread_mutex_unlock(&memory_lock);
+    return found;
 }
 
 static rt_cu_result mem_alloc(rt_cu_deviceptr *memory, size_t bytes)
 {
+    int i = 0;
+
     CALLED("cuMemAlloc", "%zu", bytes);
-    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++) {
-        if (allocated[i] != NULL)
-            continue;
-        allocated[i] = malloc(bytes);
-        allocated_bytes[i] = bytes;
-        *memory = (rt_cu_deviceptr)(uintptr_t)allocated[i];
+    pthread_mutex_lock(&memory_lock);
+    while (i < MOST_ALLOCATIONS && allocations[i].memory != NULL)
+        i++;
+    if (i < MOST_ALLOCATIONS) {
+        allocations[i].memory = malloc(bytes);
+        allocations[i].bytes = bytes;
+        *memory = (rt_cu_deviceptr)(uintptr_t)allocations[i].memory;
         add(&state.live_allocations, 1);
-        return 0;
     }
-    return 2;
+    pthread_mutex_unlock(&memory_lock);
+    return i < MOST_ALLOCATIONS ? 0 : 2;
 }
 
+/* Freed when the call is to fail, too: nobody calls it again. */
 static rt_cu_result mem_free(rt_cu_deviceptr memory)
 {
-    const bool ours = is_allocated(memory);
+    bool ours = false;
 
-    /* Freed when the call is to fail, too: nobody calls it again. */
-    for (size_t i = 0; i < sizeof allocated / sizeof allocated[0]; i++) {
-        if (allocated[i] == NULL || (rt_cu_deviceptr)(uintptr_t)allocated[i] != memory)
+    pthread_mutex_lock(&memory_lock);
+    for (int i = 0; i < MOST_ALLOCATIONS && !ours; i++) {
+        ours = allocations[i].memory != NULL && (rt_cu_deviceptr)(uintptr_t)allocations[i].memory == memory;
+        if (!ours)
             continue;
-        free(allocated[i]);
-        allocated[i] = NULL;
+        free(allocations[i].memory);
+        allocations[i].memory = NULL;
         add(&state.live_allocations, -1);
     }
+    pthread_mutex_unlock(&memory_lock);
     CALLED("cuMemFree", "%s", ours ? "allocated" : "not allocated");
     return ours ? 0 : RT_CUDA_ERROR_INVALID_VALUE;
 }
@@ -472,10 +518,10 @@ static rt_cu_result stream_destroy(rt_cu_stream stream)
 
 static rt_cu_result exchange_capture_mode(int *mode)
 {
-    const int before = state.capture_mode;
+    const int before = capture_mode;
 
     CALLED("cuThreadExchangeStreamCaptureMode", "%d", *mode);
-    state.capture_mode = *mode;
+    capture_mode = *mode;
     *mode = before;
     return 0;
 }

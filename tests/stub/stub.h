@@ -57,9 +57,8 @@ struct stub_driver {
     uint64_t check_result;             /* what a copy of 8 bytes brings */
     int32_t check_value;               /* and of 4 */
     void (*loading)(const void *code); /* called with what is to be loaded; may be NULL */
-    void (*launching)(void *function,
+    void (*launching)(const char *entry,
                       void *params); /* called with a launch, to do what the kernel would; may be NULL */
-    int capture_mode;                /* of every thread */
 
     /* Counted by the stub. */
     int live_libraries;
@@ -73,6 +72,8 @@ struct stub_driver {
     void (*set_current)(void *context); /* this thread's stack becomes that one context, or empty for NULL */
     void *(*get_current)(void);
     int (*stack_depth)(void);
+    void (*set_capture_mode)(int mode); /* … as cuThreadExchangeStreamCaptureMode does; reset: 0 */
+    int (*get_capture_mode)(void);
     const char *(*log)(void);
     void (*clear_log)(void);        /* and the call counts */
     int (*calls)(const char *name); /* NULL: all */
