@@ -4,12 +4,18 @@
 #include <ftw.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "computing.h"
 #include "prefill_check_key.h"
+#include "self_test.h"
 #include "smlab_files.h"
 
 /* Device pointers that nobody follows. */
 #define DEVICE(type, address) ((type *)(uintptr_t)(address))
+
+/* Where memory that the stub allocated may begin: below it are pointers that nobody follows. */
+static const uintptr_t FIRST_ALLOCATED = 1 << 24;
 
 /* What an output holds before. */
 static const uintptr_t POISON = 0xdeadbeef;
@@ -51,6 +57,47 @@ static smla_kernel_desc offline_desc(void)
 static smla_kernel_desc decode_desc(void)
 {
     return (smla_kernel_desc){.struct_size = sizeof(smla_kernel_desc), .op = SMLA_OP_DECODE, .h_q = 64, .d_qk = 512};
+}
+
+/* One that the stub computes: small, since that is done thousands of times. */
+static smla_kernel_desc computed_desc(void)
+{
+    smla_kernel_desc desc = combine_desc();
+
+    desc.h_q = 4;
+    return desc;
+}
+
+/* One that it does not. */
+static smla_kernel_desc wrong_desc(void)
+{
+    smla_kernel_desc desc = computed_desc();
+
+    desc.h_q = 3;
+    return desc;
+}
+
+/* ---- The device, where it computes ---- */
+
+static _Thread_local bool on_device;
+
+bool scene_is_on_device(void)
+{
+    return on_device;
+}
+
+/* What the self-test launches. */
+static void compute(const char *entry, void *params)
+{
+    const smla_kernel_desc desc = computed_desc();
+    const struct smla_combine_params *const combine = params;
+
+    if (strncmp(entry, "smla_combine_", 13) != 0 || (uintptr_t)combine->partial_out < FIRST_ALLOCATED ||
+        combine->out_stride_token != desc.h_q * desc.d_v)
+        return;
+    on_device = true;
+    compute_combine(entry, combine, desc.h_q, desc.d_v);
+    on_device = false;
 }
 
 /* ---- Scenes ---- */
@@ -175,6 +222,50 @@ static void without_compiler(struct scene *scene)
     in_used_context(scene);
 }
 
+static void in_sealed_folder(struct scene *scene)
+{
+    in_filled_folder(scene);
+    assert_int_equal(smla_context_seal(scene->world.context), SMLA_OK);
+    scene->sealed = true;
+}
+
+static void in_sealed_context(struct scene *scene)
+{
+    in_used_context(scene);
+    assert_int_equal(smla_context_seal(scene->world.context), SMLA_OK);
+}
+
+static void with_limit(struct scene *scene)
+{
+    scene->context_desc.compile_limit_ms = 60000;
+    in_empty_folder(scene);
+}
+
+static void with_self_test(struct scene *scene)
+{
+    scene->context_desc.flags |= SMLA_CONTEXT_SELF_TEST;
+    in_used_context(scene);
+}
+
+static void with_some_switched_off(struct scene *scene)
+{
+    scene->context_desc.disable = "sm90_prefill_split*, *_tile16*";
+    in_used_context(scene);
+}
+
+static void with_all_switched_off(struct scene *scene)
+{
+    scene->context_desc.disable = "*";
+    in_used_context(scene);
+}
+
+/* For which no kernel is verified. */
+static void on_another_device(struct scene *scene)
+{
+    scene->world.driver->cc_major = 10;
+    make_context(scene);
+}
+
 static void with_source_that_fails(struct scene *scene)
 {
     in_used_context(scene);
@@ -281,6 +372,68 @@ static smla_status create_and_prepare(struct scene *scene)
         status = prepare_in(scene, context);
     smla_context_destroy(context);
     return status;
+}
+
+/* Tested anew each time. */
+static smla_status prepare_tested(struct scene *scene)
+{
+    rt_self_test_forget();
+    return prepare(scene);
+}
+
+/* Asks until it is no longer pending. */
+static smla_status poll(smla_preparation *preparation, smla_kernel **kernel)
+{
+    smla_status status;
+
+    while ((status = smla_prepare_poll(preparation, kernel)) == SMLA_PENDING)
+        usleep(100);
+    return status;
+}
+
+static smla_status wait(smla_preparation *preparation, smla_kernel **kernel)
+{
+    return smla_prepare_wait(preparation, SMLA_WAIT_FOREVER, kernel);
+}
+
+static smla_status start_and(struct scene *scene, smla_status (*ask)(smla_preparation *, smla_kernel **))
+{
+    smla_preparation *const none = DEVICE(smla_preparation, POISON);
+    smla_kernel *const before = DEVICE(smla_kernel, POISON);
+    smla_preparation *preparation = none;
+    smla_kernel *kernel = before;
+    smla_status status = smla_prepare_start(scene->world.context, &scene->desc, &preparation);
+
+    check_untouched(scene, status, preparation == none);
+    if (status != SMLA_OK)
+        return status;
+    status = ask(preparation, &kernel);
+    check_untouched(scene, status, kernel == before);
+    if (status == SMLA_OK)
+        smla_kernel_destroy(kernel);
+    smla_prepare_destroy(preparation);
+    return status;
+}
+
+static smla_status start_and_poll(struct scene *scene)
+{
+    return start_and(scene, poll);
+}
+
+static smla_status start_and_wait(struct scene *scene)
+{
+    return start_and(scene, wait);
+}
+
+static smla_status start_and_wait_tested(struct scene *scene)
+{
+    rt_self_test_forget();
+    return start_and(scene, wait);
+}
+
+static smla_status seal(struct scene *scene)
+{
+    return smla_context_seal(scene->world.context);
 }
 
 static smla_status prefill(struct scene *scene)
@@ -408,6 +561,27 @@ static smla_status read_counters(struct scene *scene)
     return smla_stats(scene->world.context, &stats);
 }
 
+static smla_status read_events(struct scene *scene)
+{
+    smla_event events[4] = {{.struct_size = sizeof events[0]}};
+    size_t count = POISON;
+    const smla_status status = smla_events(scene->world.context, 0, events, 4, &count);
+
+    check_untouched(scene, status, count == POISON && events[0].time_ns == 0);
+    return status;
+}
+
+static smla_status write_json(struct scene *scene)
+{
+    static _Thread_local char text[1 << 19];
+    size_t size = POISON;
+
+    text[0] = '-';
+    const smla_status status = smla_stats_json(scene->world.context, text, sizeof text, &size);
+    check_untouched(scene, status, size == POISON && text[0] == '-');
+    return status;
+}
+
 static smla_status destroy(struct scene *scene)
 {
     smla_context_destroy(scene->world.context);
@@ -442,6 +616,25 @@ const struct operation operations[] = {
     {"prepare, decode and companion", decode_desc, in_used_context, prepare, SMLA_OK, false},
     {"prepare, decode and companion, empty folder", decode_desc, in_empty_folder, prepare, SMLA_OK, false},
     {"prepare, decode and companion, filled folder", decode_desc, in_filled_folder, prepare, SMLA_OK, false},
+    {"prepare, sealed", prefill_desc, in_sealed_context, prepare, SMLA_ERROR_NOT_CACHED, false},
+    {"prepare, sealed, filled folder", prefill_desc, in_sealed_folder, prepare, SMLA_OK, false},
+    {"prepare, limit", prefill_desc, with_limit, prepare, SMLA_OK, false},
+    {"prepare, decode and companion, limit", decode_desc, with_limit, prepare, SMLA_OK, false},
+    {"prepare, self-test", computed_desc, with_self_test, prepare_tested, SMLA_OK, false},
+    {"prepare, self-test, known", computed_desc, with_self_test, prepare, SMLA_OK, false},
+    {"prepare, self-test, wrong", wrong_desc, with_self_test, prepare_tested, SMLA_ERROR_SELF_TEST, false},
+    {"prepare, some switched off", prefill_desc, with_some_switched_off, prepare, SMLA_OK, false},
+    {"prepare, decode, companion switched off", decode_desc, with_some_switched_off, prepare, SMLA_OK, false},
+    {"prepare, switched off", prefill_desc, with_all_switched_off, prepare, SMLA_ERROR_UNSUPPORTED, false},
+    {"prepare, not verified", reference_desc, on_another_device, prepare, SMLA_ERROR_UNSUPPORTED, true},
+    {"query_support, switched off", prefill_desc, with_all_switched_off, query, SMLA_OK, false},
+    {"prepare_start and wait", prefill_desc, in_used_context, start_and_wait, SMLA_OK, false},
+    {"prepare_start and poll", prefill_desc, in_context, start_and_poll, SMLA_OK, true},
+    {"prepare_start, primary context", prefill_desc, in_primary, start_and_wait, SMLA_OK, true},
+    {"prepare_start, limit, companion", decode_desc, with_limit, start_and_wait, SMLA_OK, false},
+    {"prepare_start, sealed", prefill_desc, in_sealed_context, start_and_wait, SMLA_ERROR_NOT_CACHED, false},
+    {"prepare_start, self-test", computed_desc, with_self_test, start_and_wait_tested, SMLA_OK, false},
+    {"prepare_start, compile error", prefill_desc, with_source_that_fails, start_and_wait, SMLA_ERROR_COMPILE, true},
     {"prefill", prefill_desc, with_kernel, prefill, SMLA_OK, false},
     {"prefill, another context current", prefill_desc, with_kernel_elsewhere, prefill, SMLA_OK, true},
     {"prefill, persistent", persistent_desc, with_kernel, prefill, SMLA_OK, false},
@@ -462,6 +655,9 @@ const struct operation operations[] = {
     {"generate, cubin, decode and folder", decode_desc, in_empty_folder, generate_cubin, SMLA_OK, false},
     {"generate, companion", decode_desc, in_used_context, generate_companion, SMLA_OK, false},
     {"stats", prefill_desc, in_context, read_counters, SMLA_OK, false},
+    {"events", prefill_desc, with_kernel, read_events, SMLA_OK, false},
+    {"stats_json", prefill_desc, with_kernel, write_json, SMLA_OK, false},
+    {"context_seal", prefill_desc, in_context, seal, SMLA_OK, false},
     {"context_destroy", prefill_desc, in_used_primary, destroy, SMLA_OK, true},
 };
 const size_t operation_count = sizeof operations / sizeof operations[0];
@@ -477,6 +673,7 @@ void scene_arrange(struct scene *scene, const struct world *world, const struct 
                             .desc = operation->desc()};
     scene->world.context = NULL;
     scene->cache = path_in(scene->folder, "cache");
+    scene->world.driver->launching = compute;
     operation->arrange(scene);
 }
 

@@ -19,6 +19,7 @@ struct scene {
     smla_context_desc context_desc;
     smla_kernel_desc desc;
     smla_kernel *kernel;
+    bool sealed;  /* so that what cannot be read is NOT_CACHED */
     bool damaged; /* the cache folder's entry, before the operation */
     bool touched; /* atomic: an output was written by an operation that failed */
 };
@@ -46,5 +47,8 @@ void scene_must_act(struct scene *scene);
 
 /* Destroys what is left. */
 void scene_close(struct scene *scene);
+
+/* Whether this thread does what the device would, where nothing of the library's can fail. */
+bool scene_is_on_device(void);
 
 #endif
