@@ -21,6 +21,7 @@ struct result {
     smla_support support;
     int code;
     uint64_t test_ns;
+    bool lost;       /* the device, to a fault */
     const char *why; /* "" when it is right; valid until the next call of smla */
 };
 
@@ -168,19 +169,31 @@ static struct result test_one(const struct run_self_test *test, const struct sha
     if (smla_query_support(test->session->context, &desc, &result.support) != SMLA_OK ||
         smla_prepare(test->session->context, &desc, &kernel) != SMLA_OK)
         result.why = last_message(&result.code);
+    /* After a launch that failed each call fails; after others, of memory that was not to be had, none. */
+    result.lost = result.code == CLI_DEVICE_FAULT && !device_synchronize(test->session->device);
     smla_kernel_destroy(kernel);
     result.test_ns = test_time(test) - before;
     look_at_findings(test, findings, &result);
     return result;
 }
 
+static const char *verdict_of(const struct result *result)
+{
+    switch (result->code) {
+    case CLI_FINE:
+        return "right";
+    case CLI_UNAVAILABLE:
+        return "not tested";
+    case CLI_DEVICE_FAULT:
+        return "fault";
+    default:
+        return "WRONG";
+    }
+}
+
 static void print_one(const char *text, const struct result *result)
 {
-    printf("%-11s %s",
-           result->code == CLI_FINE          ? "right"
-           : result->code == CLI_UNAVAILABLE ? "not tested"
-                                             : "WRONG",
-           text);
+    printf("%-11s %s", verdict_of(result), text);
     if (result->support.variant[0] != 0)
         printf(": %s%s%s, %.1f ms", result->support.variant, result->support.companion[0] != 0 ? " and " : "",
                result->support.companion, (double)result->test_ns / 1e6);
@@ -200,25 +213,46 @@ static json_t *one_json(const struct shapes_job *job, const char *text, const st
 
 /* ---- All ---- */
 
-/* After a device fault the CUDA context is lost. */
+static void tell_one(const struct run_self_test *test, const struct shapes_job *job, const struct result *result,
+                     json_t *rows)
+{
+    char text[160];
+    shapes_text(job, text);
+    if (test->json)
+        json_array_append_new(rows, one_json(job, text, result));
+    else
+        print_one(text, result);
+}
+
+/* Whatever they are, their calls would fail. */
+static void tell_not_run(const struct run_self_test *test, const struct list *list, size_t first, json_t *rows)
+{
+    const struct result not_run = {.code = CLI_UNAVAILABLE,
+                                   .why = "not run: the device cannot be used after the fault before"};
+    for (size_t i = first; i < list->count; i++)
+        tell_one(test, &list->jobs[i], &not_run, rows);
+    if (first < list->count)
+        cli_fail(0, "the device cannot be used after this fault: %zu of %zu kernels were not run", list->count - first,
+                 list->count);
+}
+
 static int test_all(const struct run_self_test *test, const struct list *list, json_t *rows)
 {
     int code = CLI_FINE;
-    size_t right = 0;
-    for (size_t i = 0; i < list->count; i++) {
+    size_t right = 0, done = 0;
+    bool lost = false;
+    while (done < list->count && !lost) {
         char text[160];
-        shapes_text(&list->jobs[i], text);
-        const struct result result = test_one(test, &list->jobs[i]);
+        const struct shapes_job *job = &list->jobs[done++];
+        const struct result result = test_one(test, job);
         code = cli_worse(code, result.code);
         right += result.code == CLI_FINE;
-        if (test->json)
-            json_array_append_new(rows, one_json(&list->jobs[i], text, &result));
-        else
-            print_one(text, &result);
-        cli_progress(i + 1, list->count, text);
-        if (result.code == CLI_DEVICE_FAULT)
-            break;
+        lost = result.lost;
+        tell_one(test, job, &result, rows);
+        shapes_text(job, text);
+        cli_progress(done, list->count, text);
     }
+    tell_not_run(test, list, done, rows);
     if (!test->json)
         printf("%zu of %zu kernels right\n", right, list->count);
     return code;
