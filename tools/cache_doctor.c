@@ -208,6 +208,9 @@ static void print_text(const json_t *root)
     print_system(json_object_get(root, "system"));
     print_folder(json_object_get(root, "cache"));
     printf("policies      SMLA_CACHE %s, SMLA_JIT %s\n", text_of(policies, "cache"), text_of(policies, "jit"));
+    if (json_integer_value(json_object_get(policies, "compile_limit_ms")) > 0)
+        printf("compile limit %lld ms (SMLA_COMPILE_LIMIT_MS)\n",
+               (long long)json_integer_value(json_object_get(policies, "compile_limit_ms")));
     if (text_of(policies, "disable")[0] != 0)
         printf("switched off  %s (SMLA_DISABLE)\n", text_of(policies, "disable"));
     print_nvrtc(json_object_get(root, "nvrtc"));
@@ -224,8 +227,10 @@ static json_t *policies_json(const struct rt_settings *settings)
 {
     static const char *const cache[] = {[SMLA_CACHE_OFF] = "off", [SMLA_CACHE_RO] = "ro", [SMLA_CACHE_RW] = "rw"};
     static const char *const jit[] = {[SMLA_JIT_ON] = "on", [SMLA_JIT_OFF] = "off", [SMLA_JIT_SEALED] = "sealed"};
-    return json_pack("{s:s, s:s, s:s?}", "cache", cache[settings->cache_policy], "jit", jit[settings->jit_policy],
-                     "disable", settings->disable);
+    return json_pack("{s:s, s:s, s:o, s:s?}", "cache", cache[settings->cache_policy], "jit", jit[settings->jit_policy],
+                     "compile_limit_ms",
+                     settings->compile_limit_ms > 0 ? json_integer(settings->compile_limit_ms) : json_null(), "disable",
+                     settings->disable);
 }
 
 /* In this order: the driver's version decides which NVRTC counts, and that what a device gets. */

@@ -81,6 +81,32 @@ void run_session_close(struct run_session *session)
     *session = (struct run_session){0};
 }
 
+/* No event comes in between, since nothing is prepared any more. NULL without memory; the caller frees. */
+static char *stats_text(smla_context *context)
+{
+    size_t size;
+    if (smla_stats_json(context, NULL, 0, &size) != SMLA_OK)
+        return NULL;
+    char *text = malloc(size);
+    if (text == NULL || smla_stats_json(context, text, size, &size) == SMLA_OK)
+        return text;
+    free(text);
+    return NULL;
+}
+
+int run_session_write_stats(const struct run_session *session, const char *path)
+{
+    char *text = stats_text(session->context);
+    if (text == NULL)
+        return cli_fail(CLI_CHECK_FAILED, "no memory for the library's statistics");
+    FILE *file = fopen(path, "w");
+    bool written = file != NULL && fprintf(file, "%s\n", text) > 0;
+    if (file != NULL)
+        written = fclose(file) == 0 && written;
+    free(text);
+    return written ? CLI_FINE : cli_fail(CLI_USAGE, "%s: cannot be written", path);
+}
+
 /* A tensor that the case lacks stays NULL. */
 static bool make_input(struct run *run, enum buffer which, const char *name, const void *contents, size_t size_bytes)
 {

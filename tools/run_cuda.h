@@ -31,6 +31,9 @@ int run_session_open(struct run_session *session, const char *driver_path, const
                      uint32_t context_flags, char why[RUN_WHY]);
 void run_session_close(struct run_session *session);
 
+/* Writes what the library counted and did (smla_stats_json) to a file. Returns CLI_FINE or an exit code, told. */
+int run_session_write_stats(const struct run_session *session, const char *path);
+
 /* Runs a case `repeat` times, outputs filled with NaN before each. target: NULL means the device's own. */
 int run_cuda(struct run_session *session, const struct smla_case *loaded, const char *target, int64_t repeat,
              struct run_result *result, char why[RUN_WHY]);

@@ -43,6 +43,7 @@ static const char help[] =
     "  --seed N                on emu: of the schedule (SMLA_EMU_SEED)\n"
     "  --report FILE           on emu: write what was found, as JSON to a .json (SMLA_EMU_REPORT)\n"
     "  --nvrtc PATH            the libnvrtc to use (SMLA_NVRTC, else the newest found)\n"
+    "  --stats FILE            write what the library counted and did to a .json (smla_stats_json)\n"
     "  --selftest              test a kernel of each row that smla-gen --list prints, with the most\n"
     "                          heads and each format; exit 1 when one is wrong\n"
     "  --from FILE             of it: those of a JSON array (docs/tools.md); may be repeated\n"
@@ -70,6 +71,7 @@ struct options {
     bool not_persistent;
     int64_t sm_limit;
     bool json;
+    const char *stats;
     bool self_test;
     uint32_t context_flags;     /* SMLA_CONTEXT_* */
     struct shapes_options from; /* of the self-test */
@@ -493,6 +495,14 @@ static int print_json(json_t *rows, bool several)
     return ok ? CLI_FINE : cli_fail(CLI_CHECK_FAILED, "cannot print the JSON result");
 }
 
+static int close_session(struct opened *opened, const struct options *options, int code)
+{
+    if (options->stats != NULL)
+        code = cli_worse(code, run_session_write_stats(&opened->session, options->stats));
+    run_session_close(&opened->session);
+    return code;
+}
+
 static int do_cases(const struct options *options, char **paths, int count)
 {
     struct opened opened = {0};
@@ -509,9 +519,7 @@ static int do_cases(const struct options *options, char **paths, int count)
     if (options->json)
         code = cli_worse(code, print_json(rows, count > 1));
     json_decref(rows);
-    if (opened.tried && opened.code == CLI_FINE)
-        run_session_close(&opened.session);
-    return code;
+    return opened.tried && opened.code == CLI_FINE ? close_session(&opened, options, code) : code;
 }
 
 /* ---- Command line ---- */
@@ -527,6 +535,7 @@ enum {
     OPTION_SCHEDULE,
     OPTION_SEED,
     OPTION_REPORT,
+    OPTION_STATS,
     OPTION_SELF_TEST,
     OPTION_UNVERIFIED
 };
@@ -546,6 +555,7 @@ static const struct option long_options[] = {
     {"schedule", required_argument, NULL, OPTION_SCHEDULE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"report", required_argument, NULL, OPTION_REPORT},
+    {"stats", required_argument, NULL, OPTION_STATS},
     {"selftest", no_argument, NULL, OPTION_SELF_TEST},
     {"from", required_argument, NULL, CLI_OPTION_FROM},
     {"unverified", no_argument, NULL, OPTION_UNVERIFIED},
@@ -625,6 +635,9 @@ static int take_option(struct options *options, int option)
     case OPTION_REPORT:
         options->emu.report = optarg;
         return CLI_FINE;
+    case OPTION_STATS:
+        options->stats = optarg;
+        return CLI_FINE;
     case OPTION_SELF_TEST:
         options->self_test = true;
         options->context_flags |= SMLA_CONTEXT_SELF_TEST | SMLA_CONTEXT_UNVERIFIED;
@@ -662,9 +675,7 @@ static int do_self_test(const struct options *options)
                                        .from = &options->from,
                                        .target = options->target,
                                        .json = options->json};
-    const int code = run_self_test(&test);
-    run_session_close(&opened.session);
-    return code;
+    return close_session(&opened, options, run_self_test(&test));
 }
 
 int main(int argc, char **argv)
@@ -695,6 +706,8 @@ int main(int argc, char **argv)
                          device_names[options.device]);
     if (options.checked && options.device == DEVICE_CPU)
         return cli_usage("--checked needs a kernel, and --device cpu runs none");
+    if (options.stats != NULL && options.device == DEVICE_CPU)
+        return cli_usage("--stats is of the library, and --device cpu runs no kernel of it");
     if (options.out != NULL && argc - optind > 1)
         return cli_usage("--out takes one case, not %d", argc - optind);
     return do_cases(&options, argv + optind, argc - optind);
