@@ -56,6 +56,15 @@ struct rt_cu_launch_config {
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                               \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                                         \
     X(CUDA_ERROR_NOT_FOUND, 500)                                                                                       \
+    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                                                 \
+    X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                                                  \
+    X(CUDA_ERROR_ASSERT, 710)                                                                                          \
+    X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)                                                                            \
+    X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715)                                                                             \
+    X(CUDA_ERROR_MISALIGNED_ADDRESS, 716)                                                                              \
+    X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)                                                                           \
+    X(CUDA_ERROR_INVALID_PC, 718)                                                                                      \
+    X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                                                   \
     X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                                                   \
     X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                                      \
     X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                                      \

@@ -127,6 +127,22 @@ static const char *error_text(const struct rt_driver *driver, rt_cu_result resul
 static const char *advice(rt_cu_result result)
 {
     switch (result) {
+    case RT_CUDA_ERROR_INVALID_IMAGE:
+    case RT_CUDA_ERROR_NO_BINARY_FOR_GPU:
+        return "; the code is what the compiler made (its digest was checked), so this driver cannot load that "
+               "compiler's "
+               "code for this device: update the driver, or compile for this device with an NVRTC no newer than it";
+    case RT_CUDA_ERROR_ILLEGAL_ADDRESS:
+    case RT_CUDA_ERROR_LAUNCH_TIMEOUT:
+    case RT_CUDA_ERROR_ASSERT:
+    case RT_CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case RT_CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case RT_CUDA_ERROR_MISALIGNED_ADDRESS:
+    case RT_CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case RT_CUDA_ERROR_INVALID_PC:
+    case RT_CUDA_ERROR_LAUNCH_FAILED:
+        return "; from earlier work: a kernel that was launched before failed, smla's or another's, and every call in "
+               "this CUDA context fails since";
     case RT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
         return "; the driver is older than the compiler: update the driver, or name an older NVRTC";
     case RT_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:

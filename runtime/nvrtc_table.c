@@ -8,6 +8,8 @@
 
 #include "error.h"
 
+enum { LOG_BYTES = 1024, BUILTINS_BYTES = 160 };
+
 struct symbol {
     const char *name;
     size_t offset;
@@ -119,7 +121,21 @@ rt_nvrtc_result rt_nvrtc_compile(const struct rt_nvrtc *nvrtc, rt_nvrtc_program 
     return result;
 }
 
-static rt_nvrtc_result compile_nothing(const struct rt_nvrtc *nvrtc, char **ptx, size_t *size)
+/* The log, cut to fit; empty where there is none. */
+static void read_log(const struct rt_nvrtc *nvrtc, rt_nvrtc_program program, char log[LOG_BYTES])
+{
+    size_t size = 0;
+
+    log[0] = '\0';
+    if (nvrtc->nvrtcGetProgramLogSize(program, &size) != RT_NVRTC_SUCCESS || size == 0)
+        return;
+    char *all = calloc(size + 1, 1);
+    if (all && nvrtc->nvrtcGetProgramLog(program, all) == RT_NVRTC_SUCCESS)
+        snprintf(log, LOG_BYTES, "%s", all);
+    free(all);
+}
+
+static rt_nvrtc_result compile_nothing(const struct rt_nvrtc *nvrtc, char **ptx, size_t *size, char log[LOG_BYTES])
 {
     const char *const options[] = {"-modify-stack-limit=false", "--no-cache"};
     rt_nvrtc_program program = NULL;
@@ -128,6 +144,8 @@ static rt_nvrtc_result compile_nothing(const struct rt_nvrtc *nvrtc, char **ptx,
     if (result != RT_NVRTC_SUCCESS)
         return result;
     result = rt_nvrtc_compile(nvrtc, program, rt_nvrtc_at_least(nvrtc, 12, 9) ? 2 : 1, options);
+    if (result != RT_NVRTC_SUCCESS)
+        read_log(nvrtc, program, log);
     if (result == RT_NVRTC_SUCCESS)
         result = nvrtc->nvrtcGetPTXSize(program, size);
     if (result == RT_NVRTC_SUCCESS) {
@@ -150,25 +168,35 @@ static size_t banner_size(const char *ptx)
     return (size_t)(end - ptx);
 }
 
+static smla_status fail_nothing(const struct rt_nvrtc *nvrtc, rt_nvrtc_result result, const char *log)
+{
+    char builtins[BUILTINS_BYTES] = "";
+
+    if (result == RT_NVRTC_ERROR_BUILTIN_OPERATION_FAILURE)
+        snprintf(builtins, sizeof builtins,
+                 "; it needs its libnvrtc-builtins.so.%d.%d beside it, or where the loader looks (LD_LIBRARY_PATH)",
+                 nvrtc->major, nvrtc->minor);
+    const smla_status status =
+        rt_fail_native(result == RT_NVRTC_ERROR_OUT_OF_MEMORY ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_ERROR_UNAVAILABLE,
+                       result, "NVRTC %d.%d (%s) cannot compile an empty program: %s%s", nvrtc->major, nvrtc->minor,
+                       nvrtc->path, nvrtc->nvrtcGetErrorString(result), builtins);
+    rt_fail_path(nvrtc->path);
+    rt_fail_log(log, strlen(log));
+    return status;
+}
+
 smla_status rt_nvrtc_identify(struct rt_nvrtc *nvrtc)
 {
-    char *ptx = NULL;
+    char *ptx = NULL, log[LOG_BYTES] = "";
     size_t size = 0;
 
     load_builtins(nvrtc);
-    const rt_nvrtc_result result = compile_nothing(nvrtc, &ptx, &size);
+    const rt_nvrtc_result result = compile_nothing(nvrtc, &ptx, &size, log);
     if (result == RT_NVRTC_SUCCESS) {
         nvrtc->builder.nvrtc_major = nvrtc->major;
         nvrtc->builder.nvrtc_minor = nvrtc->minor;
         rt_digest_of(ptx, banner_size(ptx), &nvrtc->builder.build_id);
     }
     free(ptx);
-    if (result == RT_NVRTC_SUCCESS)
-        return SMLA_OK;
-    const smla_status status =
-        rt_fail_native(result == RT_NVRTC_ERROR_OUT_OF_MEMORY ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_ERROR_UNAVAILABLE,
-                       result, "NVRTC %d.%d (%s) cannot compile an empty program: %s", nvrtc->major, nvrtc->minor,
-                       nvrtc->path, nvrtc->nvrtcGetErrorString(result));
-    rt_fail_path(nvrtc->path);
-    return status;
+    return result == RT_NVRTC_SUCCESS ? SMLA_OK : fail_nothing(nvrtc, result, log);
 }
