@@ -100,7 +100,7 @@ static int32_t found_by(struct rt_cache *cache, const struct rt_key *key, const 
     return version;
 }
 
-static void test_the_builder_is_chosen(void **state)
+static void test_18_the_builder_is_chosen(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry made[] = {sample_entry_by(3, 12, 9), sample_entry_by(3, 13, 1), sample_entry_by(3, 12, 8)};
@@ -153,12 +153,12 @@ static void modes_under_umask(struct fixture *fixture, mode_t mask)
     free(dir);
 }
 
-static void test_modes_with_umask_000(void **state)
+static void test_53_modes_with_umask_000(void **state)
 {
     modes_under_umask(*state, 0);
 }
 
-static void test_modes_with_umask_777(void **state)
+static void test_53_modes_with_umask_777(void **state)
 {
     modes_under_umask(*state, 0777);
 }
@@ -180,7 +180,7 @@ static void is_damage(struct fixture *fixture, const struct rt_entry *entry, con
     free(path);
 }
 
-static void test_damage_is_a_counted_miss_and_removed(void **state)
+static void test_6_damage_is_a_counted_miss_and_removed(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry entry = sample_entry(5);
@@ -262,7 +262,7 @@ static void is_ignored(struct fixture *fixture, const struct rt_entry *entry, co
     free(path);
 }
 
-static void test_untrusted_entries_are_ignored(void **state)
+static void test_52_untrusted_entries_are_ignored(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry entry = sample_entry(10);
@@ -290,7 +290,7 @@ static void test_untrusted_entries_are_ignored(void **state)
     rt_entry_free(&entry);
 }
 
-static void test_foreign_entry_is_ignored(void **state)
+static void test_52_foreign_entry_is_ignored(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry entry = sample_entry(11);
@@ -320,6 +320,23 @@ static void test_untrusted_shard_is_ignored(void **state)
     rt_entry_free(&entry);
 }
 
+/* One of the folders within is somebody else's, as after another user's bind mount. */
+static void test_46_shard_of_another_user(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rt_entry entry = sample_entry(12);
+    char *shard = sample_path(fixture->dir, "v1/0c");
+
+    if (geteuid() != 0)
+        skip();
+    publish(fixture->cache, &entry);
+    assert_int_equal(chown(shard, 12345, 12345), 0);
+    is_ignored(fixture, &entry, "belongs to user 12345, not to user 0 or root");
+    assert_false(rt_cache_publish(fixture->cache, &entry));
+    free(shard);
+    rt_entry_free(&entry);
+}
+
 static void test_symbolic_link_as_shard(void **state)
 {
     struct fixture *fixture = *state;
@@ -339,7 +356,7 @@ static void test_symbolic_link_as_shard(void **state)
 }
 
 /* The user's own link to the folder is followed: ~/.cache is one on many clusters. */
-static void test_symbolic_link_to_the_folder(void **state)
+static void test_4_symbolic_link_to_the_folder(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry entry = sample_entry(14);
@@ -383,7 +400,7 @@ static void cannot_be_used(struct fixture *fixture, const char *dir, bool writab
     rt_entry_free(&entry);
 }
 
-static void test_folders_that_cannot_be_used(void **state)
+static void test_43_folders_that_cannot_be_used(void **state)
 {
     struct fixture *fixture = *state;
     char *file = sample_path(fixture->folder, "file");
@@ -447,7 +464,7 @@ static int child_reads_a_read_only_folder(void *argument)
     return 0;
 }
 
-static void test_read_only_folder(void **state)
+static void test_43_read_only_folder(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry entry = sample_entry(16);
@@ -525,7 +542,7 @@ static void test_foreign_folder(void **state)
 }
 
 /* The folder is removed under a running process: misses and failed writes, nothing worse. */
-static void test_removed_folder(void **state)
+static void test_51_removed_folder(void **state)
 {
     struct fixture *fixture = *state;
     struct rt_entry entry = sample_entry(17);
@@ -613,7 +630,7 @@ static void test_no_descriptor_is_left_open(void **state)
     const int before = open_descriptors();
 
     test_publish_and_find(state);
-    test_untrusted_entries_are_ignored(state);
+    test_52_untrusted_entries_are_ignored(state);
     test_untrusted_shard_is_ignored(state);
     cannot_be_used(fixture, "/dev/null", true, "Not a directory");
     assert_int_equal(open_descriptors(), before);
@@ -625,25 +642,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_publish_and_find),
-        TEST(test_the_builder_is_chosen),
-        TEST(test_modes_with_umask_000),
-        TEST(test_modes_with_umask_777),
-        TEST(test_damage_is_a_counted_miss_and_removed),
+        TEST(test_18_the_builder_is_chosen),
+        TEST(test_53_modes_with_umask_000),
+        TEST(test_53_modes_with_umask_777),
+        TEST(test_6_damage_is_a_counted_miss_and_removed),
         TEST(test_name_of_another_builder),
         TEST(test_huge_file_is_damage),
         TEST(test_a_read_only_cache_removes_nothing),
-        TEST(test_untrusted_entries_are_ignored),
-        TEST(test_foreign_entry_is_ignored),
+        TEST(test_52_untrusted_entries_are_ignored),
+        TEST(test_52_foreign_entry_is_ignored),
         TEST(test_untrusted_shard_is_ignored),
+        TEST(test_46_shard_of_another_user),
         TEST(test_symbolic_link_as_shard),
-        TEST(test_symbolic_link_to_the_folder),
-        TEST(test_folders_that_cannot_be_used),
+        TEST(test_4_symbolic_link_to_the_folder),
+        TEST(test_43_folders_that_cannot_be_used),
         TEST(test_no_folder),
-        TEST(test_read_only_folder),
+        TEST(test_43_read_only_folder),
         TEST(test_unreadable_required_folder),
         TEST(test_parents_that_cannot_be_made),
         TEST(test_foreign_folder),
-        TEST(test_removed_folder),
+        TEST(test_51_removed_folder),
         TEST(test_visit),
         TEST(test_no_descriptor_is_left_open),
     };

@@ -37,7 +37,7 @@ static char *dir_with(const struct row *row)
     return rt_cache_default_dir();
 }
 
-static void test_table(void **state)
+static void test_44_table(void **state)
 {
     static const struct row rows[] = {
         {"/own", "/xdg", "/home/u", "/own"},
@@ -96,7 +96,7 @@ static int child_without_passwd_entry(void *argument)
     return found;
 }
 
-static void test_user_without_passwd_entry(void **state)
+static void test_45_user_without_passwd_entry(void **state)
 {
     (void)state;
     if (geteuid() != 0)
@@ -128,10 +128,10 @@ static void test_origins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_44_table),
         cmocka_unit_test(test_origins),
         cmocka_unit_test(test_home_from_passwd),
-        cmocka_unit_test(test_user_without_passwd_entry),
+        cmocka_unit_test(test_45_user_without_passwd_entry),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,15 +30,19 @@ enum call {
     MKDIRAT,
     READ,
     READ_END,
-    FSTAT
+    READ_REPLACED,
+    FSTAT,
+    UNLINKAT
 };
 
 static struct {
     enum call call;
     int error;
-    int skip;       /* calls that go through first */
-    int allocation; /* the n-th from now fails; 0: none */
+    int skip;         /* calls that go through first */
+    int allocation;   /* the n-th from now fails; 0: none */
+    int rename_error; /* beside `call`; 0: none */
     int environment_reads;
+    const char *replaced; /* by READ_REPLACED */
     char created[256];
     char renamed_to[256];
 } fault;
@@ -75,7 +80,14 @@ int __real_mkdirat(int folder, const char *path, mode_t mode);
 int __wrap_mkdirat(int folder, const char *path, mode_t mode);
 int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
 int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
+int __real_unlinkat(int folder, const char *path, int flags);
+int __wrap_unlinkat(int folder, const char *path, int flags);
 char *__real_secure_getenv(const char *name);
+int __wrap_unlinkat(int folder, const char *path, int flags)
+{
+    return fails(UNLINKAT) ? -1 : __real_unlinkat(folder, path, flags);
+}
+
 char *__wrap_secure_getenv(const char *name);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -115,6 +127,14 @@ ssize_t __wrap_write(int file, const void *bytes, size_t size)
 
 ssize_t __wrap_read(int file, void *bytes, size_t size)
 {
+    if (fails(READ_REPLACED)) {
+        char other[512];
+
+        snprintf(other, sizeof other, "%s.other", fault.replaced);
+        sample_file_write(other, "other", 5);
+        assert_int_equal(rename(other, fault.replaced), 0);
+        assert_int_equal(unlink(fault.replaced), 0);
+    }
     if (fails(READ_END))
         return 0;
     return fails(READ) ? -1 : __real_read(file, bytes, size < 100 ? size : 100);
@@ -153,6 +173,10 @@ int __wrap_renameat(int from_folder, const char *from, int to_folder, const char
     assert_int_equal(from_folder, to_folder);
     assert_string_equal(from, fault.created);
     strncpy(fault.renamed_to, to, sizeof fault.renamed_to - 1);
+    if (fault.rename_error != 0) {
+        errno = fault.rename_error;
+        return -1;
+    }
     return fails(RENAMEAT) ? -1 : __real_renameat(from_folder, from, to_folder, to);
 }
 
@@ -244,7 +268,7 @@ static void publish_survives(struct fixture *fixture, enum call call, int error,
     sample_folder_remove(sample_path(fixture->folder, "v1"));
 }
 
-static void test_publish_faults(void **state)
+static void test_5_publish_faults(void **state)
 {
     publish_survives(*state, OPENAT_CREATE, EROFS, 0);
     publish_survives(*state, OPENAT_CREATE, ENOSPC, 0);
@@ -298,7 +322,7 @@ static void test_the_same_trouble_is_told_once(void **state)
     assert_int_equal(rt_cache_counters(fixture->cache)->errors, 5);
 }
 
-static void test_temporary_file_lies_beside_its_target(void **state)
+static void test_8_temporary_file_lies_beside_its_target(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -336,8 +360,53 @@ static void test_read_faults(void **state)
     read_fault_is_a_miss(fixture, FSTAT, EIO, 2);
 }
 
+/* What cannot be renamed cannot be removed either: it stays for gc, and the caller has its code all the same. */
+static void test_3_temporary_file_cannot_be_removed(void **state)
+{
+    static const int errors[] = {EBUSY, ENOTEMPTY, EIO};
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < 3; i++) {
+        const int lines = fixture->log.lines;
+
+        fault.rename_error = ESTALE;
+        fault.call = UNLINKAT;
+        fault.error = errors[i];
+        fault.skip = 0;
+        assert_false(rt_cache_publish(fixture->cache, &fixture->entry));
+        assert_int_equal(fault.call, NONE);
+        fault.rename_error = 0;
+        assert_true(fixture->log.lines <= lines + 1);
+        assert_int_equal(sample_count_files(fixture->folder, ".tmp"), 1 + i);
+        assert_true(rt_cache_publish(fixture->cache, &fixture->entry));
+        assert_true(finds(fixture));
+    }
+}
+
+/* Between two reads of an entry a writer puts another file in its place, and gc removes that: what was opened is read.
+ */
+static void test_41_entry_replaced_while_read(void **state)
+{
+    struct fixture *fixture = *state;
+    char *path = sample_entry_path(fixture->folder, &fixture->entry);
+    struct rt_entry found;
+
+    assert_true(rt_cache_publish(fixture->cache, &fixture->entry));
+    fault.call = READ_REPLACED;
+    fault.skip = 2;
+    fault.replaced = path;
+    assert_true(rt_cache_find(fixture->cache, &fixture->entry.info.key, NULL, NULL, 0, &found));
+    assert_int_equal(fault.call, NONE);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(found.file_size, fixture->entry.file_size);
+    assert_memory_equal(found.file, fixture->entry.file, found.file_size);
+    rt_entry_free(&found);
+    assert_int_equal(rt_cache_counters(fixture->cache)->damaged, 0);
+    free(path);
+}
+
 /* The file was cut by another host while it was read. */
-static void test_file_that_shrinks_is_damage(void **state)
+static void test_42_file_that_shrinks_is_damage(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -414,13 +483,15 @@ static void test_environment_is_read_for_the_default_folder_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_publish_faults),
+        TEST(test_5_publish_faults),
         TEST(test_short_writes_are_continued),
         TEST(test_interrupted_calls_are_repeated),
         TEST(test_the_same_trouble_is_told_once),
-        TEST(test_temporary_file_lies_beside_its_target),
+        TEST(test_8_temporary_file_lies_beside_its_target),
         TEST(test_read_faults),
-        TEST(test_file_that_shrinks_is_damage),
+        TEST(test_3_temporary_file_cannot_be_removed),
+        TEST(test_41_entry_replaced_while_read),
+        TEST(test_42_file_that_shrinks_is_damage),
         TEST(test_failing_allocations),
         TEST(test_failing_allocation_of_an_entry),
         TEST(test_failing_allocation_of_a_key),

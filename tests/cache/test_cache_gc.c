@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "cache_name.h"
 #include "gc_fixture.h"
 
 #define NO_LIMIT UINT64_MAX
@@ -121,7 +123,7 @@ static pid_t a_dead_process(void)
     return child;
 }
 
-static void test_temporary_files(void **state)
+static void test_3_temporary_files(void **state)
 {
     struct gc_fixture *fixture = *state;
     const pid_t dead = a_dead_process();
@@ -167,7 +169,7 @@ static void test_what_is_no_entry_stays(void **state)
 }
 
 /* A folder that others can write to is not touched (facts/jit.md §2 #46, #52). */
-static void test_a_folder_that_is_not_trusted(void **state)
+static void test_46_52_a_folder_that_is_not_trusted(void **state)
 {
     struct gc_fixture *fixture = *state;
     char *shard = sample_path(fixture->dir, "v1/01");
@@ -239,7 +241,7 @@ static void collect_beside(struct gc_fixture *fixture, bool replace)
     assert_true(rt_cache_gc(fixture->cache, &limits, meddle, (void *)&meddling, &fixture->done));
 }
 
-static void test_what_vanished_is_credited(void **state)
+static void test_49_what_vanished_is_credited(void **state)
 {
     struct gc_fixture *fixture = *state;
 
@@ -262,7 +264,7 @@ static void test_what_was_replaced_stays(void **state)
 }
 
 /* Two processes at once leave what one would (facts/jit.md §2 #49). */
-static void test_two_collections_at_once(void **state)
+static void test_49_two_collections_at_once(void **state)
 {
     enum { ENTRIES = 60, KEPT = 30, ROUNDS = 10 };
     struct gc_fixture *fixture = *state;
@@ -283,8 +285,87 @@ static void test_two_collections_at_once(void **state)
     }
 }
 
+/* ---- Many files -------------------------------------------------------------------------------------------- */
+
+enum { MANY = 100000, LINKS = 20000 /* of one file: fewer than ext4 allows */ };
+
+/* Entries as far as their names go, used a day ago, over all shards. Returns their bytes. */
+static uint64_t add_many(const struct gc_fixture *fixture)
+{
+    struct rt_entry entry = sample_entry(200);
+    const uint64_t bytes = (uint64_t)MANY * entry.file_size;
+    char source[600], path[900];
+    uint64_t random = 1;
+
+    for (int i = 0; i < MANY; i++) {
+        struct rt_cache_name name;
+
+        snprintf(source, sizeof source, "%s/source%d", fixture->dir, i / LINKS);
+        if (i % LINKS == 0) {
+            sample_file_write(source, entry.file, entry.file_size);
+            gc_set_age(source, DAY);
+        }
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        memcpy(entry.info.key.kernel_id.bytes, (const uint8_t *)&random + 2, 6);
+        memcpy(entry.info.key.kernel_id.bytes + 6, &i, sizeof i);
+        rt_cache_name_make(&entry.info.key, &entry.info.builder.build_id, &name);
+        snprintf(path, sizeof path, "%s/v1/%s", fixture->dir, name.shard);
+        (void)mkdir(path, 0700);
+        snprintf(path, sizeof path, "%s/v1/%s/%s", fixture->dir, name.shard, name.file);
+        assert_int_equal(link(source, path), 0);
+    }
+    rt_entry_free(&entry);
+    return bytes;
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* The best of several, since others use the machine too. */
+static double find_ms(const struct gc_fixture *fixture, uint8_t seed)
+{
+    const struct rt_entry_info info = sample_info(seed);
+    double best = 1e9;
+
+    for (int i = 0; i < 20; i++) {
+        struct rt_entry found;
+        const double start = now_ms();
+
+        assert_true(rt_cache_find(fixture->cache, &info.key, NULL, NULL, 0, &found));
+        const double took = now_ms() - start;
+        best = took < best ? took : best;
+        rt_entry_free(&found);
+    }
+    return best;
+}
+
+/* A lookup reads one shard, and gc each name once; the bound is in bytes. */
+static void test_48_a_hundred_thousand_entries(void **state)
+{
+    struct gc_fixture *fixture = *state;
+
+    gc_add(fixture, 1, 0);
+    const uint64_t bytes = add_many(fixture);
+    const double find = find_ms(fixture, 1), start = now_ms();
+    assert_true(collect(fixture, bytes / 2, 0));
+    print_message("of %d entries one is found in %.2f ms; half of them are removed in %.0f ms\n", MANY, find,
+                  now_ms() - start);
+    assert_true(find < 1);
+    assert_true(now_ms() - start < 30000);
+    assert_int_equal(fixture->done.entries, MANY + 1);
+    assert_in_range(fixture->done.removed, MANY / 2, MANY / 2 + 2);
+    assert_true(gc_is_there(fixture, 1));
+}
+
+/* ---- Removed meanwhile ------------------------------------------------------------------------------------- */
+
 /* Whoever removes the folder while it is listed disturbs nobody (facts/jit.md §2 #51). */
-static void test_the_folder_is_removed_meanwhile(void **state)
+static void test_51_the_folder_is_removed_meanwhile(void **state)
 {
     struct gc_fixture *fixture = *state;
     char *version = sample_path(fixture->dir, "v1");
@@ -315,14 +396,15 @@ int main(void)
         TEST(test_the_young_stay),
         TEST(test_age_alone),
         TEST(test_a_dry_run_removes_nothing),
-        TEST(test_temporary_files),
+        TEST(test_3_temporary_files),
         TEST(test_what_is_no_entry_stays),
-        TEST(test_a_folder_that_is_not_trusted),
+        TEST(test_46_52_a_folder_that_is_not_trusted),
         TEST(test_empty_and_missing_folders),
-        TEST(test_what_vanished_is_credited),
+        TEST(test_49_what_vanished_is_credited),
         TEST(test_what_was_replaced_stays),
-        TEST(test_two_collections_at_once),
-        TEST(test_the_folder_is_removed_meanwhile),
+        TEST(test_49_two_collections_at_once),
+        TEST(test_48_a_hundred_thousand_entries),
+        TEST(test_51_the_folder_is_removed_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,7 +98,7 @@ static int process_body(const char *folder, int start)
     return failures < 200 ? failures : 200;
 }
 
-static void test_processes(void **state)
+static void test_4_processes(void **state)
 {
     char *folder = sample_folder();
     char *dir = sample_path(folder, "not/there/yet");
@@ -134,7 +134,7 @@ static void test_processes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processes), /* before there are threads */
+        cmocka_unit_test(test_4_processes), /* before there are threads */
         cmocka_unit_test(test_threads),
     };
 

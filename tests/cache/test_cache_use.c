@@ -33,7 +33,7 @@ static int64_t age_after_hit(struct gc_fixture *fixture, bool writable, int64_t 
 }
 
 /* Whatever the times are, hits stay hits (facts/jit.md §2 #13). */
-static void test_a_hit_is_noted_once_a_day(void **state)
+static void test_13_a_hit_is_noted_once_a_day(void **state)
 {
     struct gc_fixture *fixture = *state;
 
@@ -71,7 +71,7 @@ static void test_only_what_is_used_is_noted(void **state)
 /* ---- By writers -------------------------------------------------------------------------------------------- */
 
 /* Writers keep the folder small by themselves (facts/jit.md §2 #47). */
-static void test_publishing_keeps_to_the_cap(void **state)
+static void test_47_publishing_keeps_to_the_cap(void **state)
 {
     enum { CAP = 20 };
     struct gc_fixture *fixture = *state;
@@ -168,9 +168,9 @@ static void test_threads_over_the_cap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_hit_is_noted_once_a_day),   TEST(test_only_what_is_used_is_noted),
-        TEST(test_publishing_keeps_to_the_cap), TEST(test_one_in_64_looks),
-        TEST(test_young_entries_over_the_cap),  TEST(test_threads_over_the_cap),
+        TEST(test_13_a_hit_is_noted_once_a_day),   TEST(test_only_what_is_used_is_noted),
+        TEST(test_47_publishing_keeps_to_the_cap), TEST(test_one_in_64_looks),
+        TEST(test_young_entries_over_the_cap),     TEST(test_threads_over_the_cap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,7 +174,7 @@ static void test_longer_file_is_a_miss(void **state)
     rt_entry_free(&entry);
 }
 
-static void test_other_key_is_a_miss(void **state)
+static void test_10_other_key_is_a_miss(void **state)
 {
     struct rt_entry entry = sample_entry(8);
     struct rt_key other = entry.info.key;
@@ -351,7 +351,7 @@ int main(void)
         cmocka_unit_test(test_every_truncation_is_a_miss),
         cmocka_unit_test(test_every_flip_is_a_miss),
         cmocka_unit_test(test_longer_file_is_a_miss),
-        cmocka_unit_test(test_other_key_is_a_miss),
+        cmocka_unit_test(test_10_other_key_is_a_miss),
         cmocka_unit_test(test_metadata_fields),
         cmocka_unit_test(test_lacking_field_is_a_miss),
         cmocka_unit_test(test_versions),

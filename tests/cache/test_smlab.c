@@ -213,7 +213,7 @@ static void test_who_may_have_written_it(void **state)
 }
 
 /* Another file in its place, or bytes that go, while it is open (facts/jit.md §2 #41). */
-static void test_file_changes_while_open(void **state)
+static void test_41_file_changes_while_open(void **state)
 {
     char *folder = sample_folder();
     char *path = sample_path(folder, "a.smlab"), *other = sample_path(folder, "b.smlab");
@@ -246,7 +246,7 @@ int main(void)
         cmocka_unit_test(test_another_target_or_kind),
         cmocka_unit_test(test_later_minor),
         cmocka_unit_test(test_who_may_have_written_it),
-        cmocka_unit_test(test_file_changes_while_open),
+        cmocka_unit_test(test_41_file_changes_while_open),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

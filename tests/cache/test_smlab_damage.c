@@ -14,7 +14,7 @@
 static char why[256];
 
 /* An entry that is damaged: the next best is taken, it is told and counted once, the others are served. */
-static void test_damaged_entry(void **state)
+static void test_54_damaged_entry(void **state)
 {
     struct rt_entry entries[] = {sample_entry_by(1, 12, 8), sample_entry_by(1, 13, 0), sample_entry_by(2, 13, 0)};
     struct sample_smlab smlab = sample_smlab_of(entries, 3);
@@ -174,7 +174,7 @@ static void test_gaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_entry),
+        cmocka_unit_test(test_54_damaged_entry),
         cmocka_unit_test(test_every_length),
         cmocka_unit_test(test_every_bit),
         cmocka_unit_test(test_cannot_be),

@@ -258,7 +258,30 @@ static void checked_adds_one_entry_point(void **state)
 
 /* ---- Bundle ---- */
 
-static void bundle_holds_every_include(void **state)
+/* No header comes from outside, so nothing is looked for and none takes long to read. */
+static void test_25_28_no_include_is_left(void **state)
+{
+    static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE, SMLA_OP_DECODE};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        smla_kernel_desc desc = prefill_desc("90a");
+        desc.op = ops[i];
+        if (desc.op == SMLA_OP_COMBINE)
+            desc.d_qk = 0;
+        struct gen_bundle bundle;
+        struct gen_refusal refusal = {""};
+        struct gen_text flat = {0};
+        if (gen_bundle_make(&desc, NULL, &bundle, &refusal) != SMLA_OK)
+            fail_msg("%s", refusal.text);
+        gen_bundle_flatten(&bundle, &flat);
+        assert_false(flat.failed);
+        assert_null(strstr(flat.bytes, "\n#include"));
+        gen_text_free(&flat);
+        gen_bundle_free(&bundle);
+    }
+}
+
+static void test_25_28_bundle_holds_every_include(void **state)
 {
     (void)state;
     struct gen_bundle bundle;
@@ -515,15 +538,16 @@ static void bare_numbers_are_the_widest_target(void **state)
         assert_null(gen_target_find(none[i]));
 }
 
-static void devices_prefer_their_exact_target(void **state)
+static void test_L1_56_devices_prefer_their_exact_target(void **state)
 {
     (void)state;
     assert_string_equal(gen_target_for_device(9, 0)->name, "90a");
     assert_string_equal(gen_target_for_device(10, 0)->name, "100a");
     assert_string_equal(gen_target_for_device(10, 3)->name, "103a");
     assert_string_equal(gen_target_for_device(10, 7)->name, "103f"); /* a later minor of the family */
-    assert_null(gen_target_for_device(8, 0));
-    assert_null(gen_target_for_device(12, 0));
+    static const int none[][2] = {{0, 0}, {8, 0}, {8, 9}, {9, 1}, {11, 0}, {12, 0}, {12, 1}};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        assert_null(gen_target_for_device(none[i][0], none[i][1]));
     assert_true(gen_target_loads_on(gen_target_find("100f"), 10, 3));
     assert_false(gen_target_loads_on(gen_target_find("100a"), 10, 3));
     assert_false(gen_target_loads_on(gen_target_find("103f"), 10, 0));
@@ -958,14 +982,15 @@ int main(void)
         cmocka_unit_test(golden_sm90_prefill_checked),
         cmocka_unit_test(checked_adds_one_entry_point),
         cmocka_unit_test(golden_combine),
-        cmocka_unit_test(bundle_holds_every_include),
+        cmocka_unit_test(test_25_28_no_include_is_left),
+        cmocka_unit_test(test_25_28_bundle_holds_every_include),
         cmocka_unit_test(same_description_same_bytes),
         cmocka_unit_test(regions_do_not_overlap),
         cmocka_unit_test(registers_add_up),
         cmocka_unit_test(combine_covers_every_head),
         cmocka_unit_test(few_heads_turn_the_tile),
         cmocka_unit_test(bare_numbers_are_the_widest_target),
-        cmocka_unit_test(devices_prefer_their_exact_target),
+        cmocka_unit_test(test_L1_56_devices_prefer_their_exact_target),
         cmocka_unit_test(refusals_say_what_would_work),
         cmocka_unit_test(kv_formats_add_up),
         cmocka_unit_test(layouts_are_checked),

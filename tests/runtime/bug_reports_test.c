@@ -352,7 +352,7 @@ static void test_F3_support_says_what_prepare_does(void **state)
 }
 
 /* A thousand calls: one look at the current context and one launch each. */
-static void test_M4_two_driver_calls_a_call(void **state)
+static void test_M4_32_two_driver_calls_a_call(void **state)
 {
     enum { CALLS = 1000 };
     struct call *call = *state;
@@ -379,7 +379,7 @@ int main(void)
         TEST(test_D7_workspace_of_nothing),
         TEST(test_E5_formats_by_name),
         TEST(test_F3_support_says_what_prepare_does),
-        TEST(test_M4_two_driver_calls_a_call),
+        TEST(test_M4_32_two_driver_calls_a_call),
     };
     return cmocka_run_group_tests_name("runtime.bug_reports", tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ static void disk_hit_opens_no_compiler(void **state)
     remove_folder(folder);
 }
 
-static void older_description(void **state)
+static void test_O2_older_description(void **state)
 {
     const smla_context_desc good = stub_context_desc();
     smla_context_desc *old = older_struct(&good, offsetof(smla_context_desc, log));
@@ -200,7 +200,7 @@ static void older_description(void **state)
     free(old);
 }
 
-static void older_outputs(void **state)
+static void test_O2_older_outputs(void **state)
 {
     struct world *world = *state;
     const size_t old_size = offsetof(smla_stats_counters, compiles);
@@ -215,7 +215,7 @@ static void older_outputs(void **state)
     assert_int_equal(smla_stats(NULL, NULL), SMLA_ERROR_INVALID_ARGUMENT);
 }
 
-static void version(void **state)
+static void test_O2_version(void **state)
 {
     (void)state;
     assert_string_equal(smla_version(), "0.1.0");
@@ -233,9 +233,9 @@ int main(void)
         cmocka_unit_test(default_cache_folder_need_not_work),
         cmocka_unit_test(relative_cache_folder_is_fixed),
         cmocka_unit_test(disk_hit_opens_no_compiler),
-        cmocka_unit_test(older_description),
-        cmocka_unit_test_setup_teardown(older_outputs, world_setup, world_teardown),
-        cmocka_unit_test(version),
+        cmocka_unit_test(test_O2_older_description),
+        cmocka_unit_test_setup_teardown(test_O2_older_outputs, world_setup, world_teardown),
+        cmocka_unit_test(test_O2_version),
     };
     return cmocka_run_group_tests_name("runtime.context", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * fixed seed. */
 #include "damage.h"
 
-static void entry_cut(void **state)
+static void test_6_entry_cut(void **state)
 {
     (void)state;
     for (size_t size = 1; size < the.entry_size; size++)
@@ -11,7 +11,7 @@ static void entry_cut(void **state)
     assert_true(entry_serves(the.entry, the.entry_size));
 }
 
-static void entry_flips(void **state)
+static void test_7_entry_flips(void **state)
 {
     uint8_t *copy = copy_of(the.entry, the.entry_size);
 
@@ -41,7 +41,7 @@ static void entry_formats(void **state)
 
 /* A sound entry for another card under the wanted kernel's id (facts/jit.md §2 #55, #56): code for it would load, and
  * fail at the first use or later. */
-static void foreign_target(void **state)
+static void test_55_56_foreign_target(void **state)
 {
     static const char *const targets[] = {"sm_80", "sm_90", "sm_100a", "sm_100f", "sm_103a"};
 
@@ -75,10 +75,10 @@ static void foreign_target(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entry_cut),
+        cmocka_unit_test(test_6_entry_cut),
         cmocka_unit_test(entry_formats),
-        cmocka_unit_test(foreign_target),
-        cmocka_unit_test(entry_flips),
+        cmocka_unit_test(test_55_56_foreign_target),
+        cmocka_unit_test(test_7_entry_flips),
     };
     return cmocka_run_group_tests_name("runtime.damage_entry", tests, damage_setup, damage_teardown);
 }

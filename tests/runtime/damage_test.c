@@ -78,7 +78,7 @@ static void bundle_sealed_changes(void **state)
 }
 
 /* The wanted row with the entry of another, in each way that the index can say it. */
-static void bundle_swapped(void **state)
+static void test_10_bundle_swapped(void **state)
 {
     (void)state;
     for (size_t other = 0; other < KERNELS; other++) {
@@ -133,8 +133,11 @@ static void bundle_formats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bundle_cut),     cmocka_unit_test(bundle_flips),   cmocka_unit_test(bundle_sealed_changes),
-        cmocka_unit_test(bundle_swapped), cmocka_unit_test(bundle_formats),
+        cmocka_unit_test(bundle_cut),
+        cmocka_unit_test(bundle_flips),
+        cmocka_unit_test(bundle_sealed_changes),
+        cmocka_unit_test(test_10_bundle_swapped),
+        cmocka_unit_test(bundle_formats),
     };
     return cmocka_run_group_tests_name("runtime.damage", tests, damage_setup, damage_teardown);
 }

@@ -17,7 +17,7 @@ static smla_context *open_context(const char *nvrtc_path)
 }
 
 /* The stub writes PTX with an instruction that is none: the emulated device says where, and the error says it too. */
-static void test_ptx_is_asked_for_and_its_refusal_told(void **state)
+static void test_21_ptx_is_asked_for_and_its_refusal_told(void **state)
 {
     struct world world;
     smla_kernel *kernel = NULL;
@@ -56,7 +56,7 @@ static void test_the_real_kernel_loads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ptx_is_asked_for_and_its_refusal_told),
+        cmocka_unit_test(test_21_ptx_is_asked_for_and_its_refusal_told),
         cmocka_unit_test(test_the_real_kernel_loads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

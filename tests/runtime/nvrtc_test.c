@@ -80,7 +80,7 @@ static void older_nvrtc_gets_no_unknown_option(void **state)
     assert_null(strstr(world->nvrtc->log(), "--no-cache"));
 }
 
-static void family_target_needs_12_9(void **state)
+static void test_K4_23_family_target_needs_12_9(void **state)
 {
     struct world *world = *state;
 
@@ -106,7 +106,7 @@ static void target_dropped_by_a_newer_nvrtc(void **state)
     assert_error(SMLA_ERROR_UNAVAILABLE, "target 90a", "none of them");
 }
 
-static void newer_major_than_the_driver(void **state)
+static void test_J10_19_newer_major_than_the_driver(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = prefill_desc();
@@ -138,7 +138,7 @@ static void given_path_is_never_passed_over(void **state)
     smla_context_destroy(context);
 }
 
-static void nothing_found_says_what_was_tried(void **state)
+static void test_O4_nothing_found_says_what_was_tried(void **state)
 {
     static const char *const sonames[] = {"libnvrtc_none.so.13", "libnvrtc_none.so.12", NULL};
     const struct rt_nvrtc_places places = {sonames, "/nonexistent/cuda*/libnvrtc.so.1?"};
@@ -254,7 +254,7 @@ static void newest_found_wins(void **state)
     remove_folder(folder);
 }
 
-static void compile_error_has_the_log(void **state)
+static void test_24_compile_error_has_the_log(void **state)
 {
     struct world *world = *state;
 
@@ -341,7 +341,7 @@ static void no_compiler_is_looked_for_again(void **state)
     remove_folder(folder);
 }
 
-static void results_are_checked(void **state)
+static void test_24_results_are_checked(void **state)
 {
     struct world *world = *state;
 
@@ -410,19 +410,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(asks_exactly_this),
         TEST(older_nvrtc_gets_no_unknown_option),
-        TEST(family_target_needs_12_9),
+        TEST(test_K4_23_family_target_needs_12_9),
         TEST(target_dropped_by_a_newer_nvrtc),
-        TEST(newer_major_than_the_driver),
+        TEST(test_J10_19_newer_major_than_the_driver),
         TEST(given_path_is_never_passed_over),
-        TEST(nothing_found_says_what_was_tried),
+        TEST(test_O4_nothing_found_says_what_was_tried),
         TEST(found_and_of_no_use),
         TEST(one_in_the_process_wins),
         TEST(newest_found_wins),
-        TEST(compile_error_has_the_log),
+        TEST(test_24_compile_error_has_the_log),
         TEST(compile_error_is_for_every_context),
         TEST(passing_failure_is_tried_again),
         TEST(no_compiler_is_looked_for_again),
-        TEST(results_are_checked),
+        TEST(test_24_results_are_checked),
         TEST(switched_off_compiler_tells_the_command),
     };
     return cmocka_run_group_tests_name("runtime.nvrtc", tests, NULL, NULL);

@@ -464,7 +464,7 @@ static void thread_without_context(void **state)
     assert_int_equal(call->world.driver->calls("cuCtxPopCurrent"), 1);
 }
 
-static void every_call_may_fail(void **state)
+static void test_34_every_call_may_fail(void **state)
 {
     struct call *call = *state;
 
@@ -754,7 +754,7 @@ int main(void)
         TEST(launches_after_previous),
         TEST(another_current_context),
         TEST(thread_without_context),
-        TEST(every_call_may_fail),
+        TEST(test_34_every_call_may_fail),
         TEST(nothing_to_do),
         TEST(refuses),
         TEST(refuses_null_handles),

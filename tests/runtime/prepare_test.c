@@ -131,7 +131,7 @@ static void second_prepare_shares_code(void **state)
     assert_int_equal(stats.kernels_loaded, 1);
 }
 
-static void another_cuda_context_gets_its_own_module(void **state)
+static void test_34_another_cuda_context_gets_its_own_module(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = prefill_desc();
@@ -208,7 +208,7 @@ static void every_nvrtc_call_may_fail(void **state)
 }
 
 /* Two modules and a retained primary context: after the first "deinitialized" the driver is left alone. */
-static void unload_stops_when_the_driver_is_going(void **state)
+static void test_60_unload_stops_when_the_driver_is_going(void **state)
 {
     struct world *world = *state;
     smla_context_desc context_desc = stub_context_desc();
@@ -344,7 +344,7 @@ static void primary_context_refused(void **state)
     }
 }
 
-static void device_without_kernels(void **state)
+static void test_L2_device_without_kernels(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = prefill_desc();
@@ -356,7 +356,7 @@ static void device_without_kernels(void **state)
     assert_int_equal(world->nvrtc->compiles, 0);
 }
 
-static void target_of_another_device(void **state)
+static void test_55_target_of_another_device(void **state)
 {
     struct world *world = *state;
     smla_kernel_desc desc = prefill_desc();
@@ -369,7 +369,7 @@ static void target_of_another_device(void **state)
     assert_error(SMLA_ERROR_UNSUPPORTED, "target 90a", "9.0 alone", "10.3");
 }
 
-static void device_family_target(void **state)
+static void test_55_device_family_target(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = reference_desc();
@@ -425,7 +425,7 @@ static void parameter_layout(void **state)
     assert_int_equal(world->driver->loads, 1); /* the loaded library was kept and used */
 }
 
-static void load_failure_tells_everything(void **state)
+static void test_20_load_failure_tells_everything(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = prefill_desc();
@@ -439,7 +439,7 @@ static void load_failure_tells_everything(void **state)
 }
 
 /* What to do is told beside the driver's name for it; a number without a name stands for itself. */
-static void load_failure_tells_what_to_do(void **state)
+static void test_20_load_failure_tells_what_to_do(void **state)
 {
     static const struct {
         int code;
@@ -520,7 +520,7 @@ static void older_description(void **state)
 }
 
 /* A context that has not opened the driver may go through a fork. */
-static void child_forked_before_init_works(void **state)
+static void test_58_child_forked_before_init_works(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = prefill_desc();
@@ -536,7 +536,7 @@ static void child_forked_before_init_works(void **state)
     smla_kernel_destroy(must_prepare(world->context, &desc));
 }
 
-static void forked_child_is_refused(void **state)
+static void test_58_forked_child_is_refused(void **state)
 {
     struct world *world = *state;
     const smla_kernel_desc desc = prefill_desc();
@@ -564,10 +564,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(makes_exactly_these_calls),
         TEST(second_prepare_shares_code),
-        TEST(another_cuda_context_gets_its_own_module),
+        TEST(test_34_another_cuda_context_gets_its_own_module),
         TEST(every_driver_call_may_fail),
         TEST(every_nvrtc_call_may_fail),
-        TEST(unload_stops_when_the_driver_is_going),
+        TEST(test_60_unload_stops_when_the_driver_is_going),
         TEST(driver_too_old),
         TEST(driver_symbol_missing),
         TEST(no_driver),
@@ -575,18 +575,18 @@ int main(void)
         TEST(no_current_context),
         TEST(primary_context),
         TEST(primary_context_refused),
-        TEST(device_without_kernels),
-        TEST(target_of_another_device),
-        TEST(device_family_target),
+        TEST(test_L2_device_without_kernels),
+        TEST(test_55_target_of_another_device),
+        TEST(test_55_device_family_target),
         TEST(device_too_small),
         TEST(parameter_layout),
-        TEST(load_failure_tells_everything),
-        TEST(load_failure_tells_what_to_do),
+        TEST(test_20_load_failure_tells_everything),
+        TEST(test_20_load_failure_tells_what_to_do),
         TEST(refusals_of_the_generator),
         TEST(outputs_are_untouched),
         TEST(older_description),
-        TEST(child_forked_before_init_works),
-        TEST(forked_child_is_refused),
+        TEST(test_58_child_forked_before_init_works),
+        TEST(test_58_forked_child_is_refused),
     };
     return cmocka_run_group_tests_name("runtime.prepare", tests, NULL, NULL);
 }

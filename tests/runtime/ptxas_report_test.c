@@ -40,7 +40,7 @@ static void reads_each_entry(void **state)
     assert_int_equal(report.static_shared_bytes, 512);
 }
 
-static void says_when_it_does_not_know(void **state)
+static void test_J5_says_when_it_does_not_know(void **state)
 {
     static const char *const reports[] = {"",
                                           "ptxas info    : Compiling entry function 'fo' for 'sm_90a'\n",
@@ -77,7 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_each_entry),
-        cmocka_unit_test(says_when_it_does_not_know),
+        cmocka_unit_test(test_J5_says_when_it_does_not_know),
         cmocka_unit_test(cleans_out_times),
     };
     return cmocka_run_group_tests_name("runtime.ptxas_report", tests, NULL, NULL);

@@ -1,6 +1,8 @@
-/* Processes of a node that want the same kernels at once (facts/jit.md §2: 1, 38, 39, 40, 51, 61): each kernel is
- * compiled once, whoever dies, stops, forks or finds no lock. flock, renameat and the clock are this program's own. */
+/* Processes of a node that want the same kernels at once (facts/jit.md §2: 1, 2, 38, 39, 40, 51, 61): each kernel is
+ * compiled once, whoever dies, stops, forks or finds no lock. flock, openat, renameat and the clock are this program's
+ * own. */
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -12,6 +14,8 @@
 
 int __real_flock(int file, int operation);
 int __wrap_flock(int file, int operation);
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
 int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
 int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
@@ -19,6 +23,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
 static int flock_error;         /* what flock fails with; 0: nothing */
 static bool dies_before_rename; /* this process */
+static bool hides_entries;
 static int clock_speed = 1;
 
 int __wrap_flock(int file, int operation)
@@ -38,6 +43,24 @@ int __wrap_renameat(int from_folder, const char *from, int to_folder, const char
     return __real_renameat(from_folder, from, to_folder, to);
 }
 
+/* As a host that has looked before sees a folder on NFS: the name that another host has made is not there yet. */
+int __wrap_openat(int folder, const char *path, int flags, ...)
+{
+    const size_t length = strlen(path);
+    va_list arguments;
+    mode_t mode = 0;
+
+    if ((flags & O_CREAT) != 0) {
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    } else if (hides_entries && length > 4 && strcmp(path + length - 4, ".smk") == 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    return __real_openat(folder, path, flags, mode);
+}
+
 /* Sleeps take their time, so that a minute's wait is over in clock_speed times fewer. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -53,6 +76,7 @@ static int new_ranks(void **state)
 {
     flock_error = 0;
     dies_before_rename = false;
+    hides_entries = false;
     clock_speed = 1;
     *state = ranks_new(8, 6);
     return 0;
@@ -146,7 +170,7 @@ static void test_1_three_of_32_are_killed_otherwise(void **state)
 }
 
 /* The second start compiles nothing. */
-static void test_1_nobody_dies(void **state)
+static void test_1_61_nobody_dies(void **state)
 {
     struct ranks *ranks = *state;
 
@@ -300,6 +324,26 @@ static void test_38_two_nodes(void **state)
     assert_int_equal(files.others, 0);
 }
 
+/* Nobody sees what was published: each compiles, and goes on with what it compiled. */
+static void test_2_published_and_not_to_be_seen(void **state)
+{
+    struct ranks *ranks = *state;
+
+    hides_entries = true;
+    ranks_run(ranks);
+    hides_entries = false;
+    assert_true(ranks_all_ready(ranks, ranks->count));
+    assert_int_equal(ranks->compiles, ranks->count * ranks->kernels);
+    for (int i = 0; i < ranks->count; i++)
+        assert_int_equal(ranks->rank[i].warnings, 0);
+    const struct ranks_files files = ranks_count_files(ranks->cache_dir);
+    assert_int_equal(files.entries, ranks->kernels);
+    assert_int_equal(files.others, 0);
+    ranks_run(ranks);
+    assert_true(ranks_all_ready(ranks, ranks->count));
+    assert_int_equal(ranks->compiles, 0);
+}
+
 static bool all_ended(struct ranks *ranks)
 {
     for (int i = 0; i < ranks->count; i++) {
@@ -335,13 +379,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, new_ranks, free_ranks)
     const struct CMUnitTest tests[] = {
-        TEST(test_1_nobody_dies),
+        TEST(test_1_61_nobody_dies),
         TEST(test_1_three_of_32_are_killed),
         TEST(test_1_three_of_32_are_killed_otherwise),
         TEST(test_40_a_holder_is_stopped),
         TEST(test_a_holder_forks),
         TEST(test_a_holder_forks_and_dies),
         TEST(test_39_flock_is_refused),
+        TEST(test_2_published_and_not_to_be_seen),
         TEST(test_38_two_nodes),
         TEST(test_51_the_cache_is_removed),
     };

@@ -105,7 +105,7 @@ static int files_in(const char *folder)
 }
 
 /* Home, temporary and working folder are empty ones, and stay so; the cache folder alone gets a file. */
-static void changes_nothing(void **state)
+static void test_J2_27_changes_nothing(void **state)
 {
     char *home = make_folder(), *temporary = make_folder(), *working = make_folder(), *cache = make_folder();
 
@@ -141,7 +141,7 @@ static void changes_nothing(void **state)
     remove_folder(cache);
 }
 
-static void same_bytes_each_time(void **state)
+static void test_17_same_bytes_each_time(void **state)
 {
     smla_context *first = make_context(NULL), *second = make_context(NULL);
     char *elsewhere = make_folder(); /* line information must not name the working folder */
@@ -219,8 +219,8 @@ static bool has_nvrtc(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes_nothing),
-        cmocka_unit_test(same_bytes_each_time),
+        cmocka_unit_test(test_J2_27_changes_nothing),
+        cmocka_unit_test(test_17_same_bytes_each_time),
         cmocka_unit_test(every_target),
         cmocka_unit_test(entry_is_read_back),
     };

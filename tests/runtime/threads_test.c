@@ -67,7 +67,7 @@ static void run_all(const struct world *world, struct job jobs[THREADS], int var
     run_jobs(jobs);
 }
 
-static void one_compile_a_kernel(void **state)
+static void test_J9_59_one_compile_a_kernel(void **state)
 {
     struct world *world = *state;
     struct job jobs[THREADS];
@@ -88,7 +88,7 @@ static void one_compile_a_kernel(void **state)
 }
 
 /* Contexts of one cache folder: in each a kernel is found once and loaded once a CUDA context; only one compiles it. */
-static void several_contexts(void **state)
+static void test_J9_59_several_contexts(void **state)
 {
     struct world *world = *state;
     smla_context_desc desc = stub_context_desc();
@@ -167,8 +167,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(one_compile_a_kernel),
-        TEST(several_contexts),
+        TEST(test_J9_59_one_compile_a_kernel),
+        TEST(test_J9_59_several_contexts),
         TEST(all_get_the_failure),
         TEST(passing_failures),
     };

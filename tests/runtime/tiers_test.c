@@ -197,7 +197,7 @@ static void variable(void **state)
 }
 
 /* A list in which most cannot be used: each is told once, and the last one serves (facts/jit.md §2 #43, #54). */
-static void list_of_bundles(void **state)
+static void test_54_list_of_bundles(void **state)
 {
     struct place *place = *state;
     char *damaged = path_in(place->folder, "damaged.smlab"), *open = path_in(place->folder, "open.smlab");
@@ -298,7 +298,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_O3_order, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(variable, setup, teardown),
-        cmocka_unit_test_setup_teardown(list_of_bundles, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_54_list_of_bundles, setup, teardown),
         cmocka_unit_test_setup_teardown(test_O3_other_builders, setup, teardown),
         cmocka_unit_test_setup_teardown(system_folder, setup, teardown),
     };

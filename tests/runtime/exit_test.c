@@ -1,0 +1,256 @@
+/* The shared library in a process that ends, or closes and opens it, or has it twice (facts/jit.md §2: 60): no crash,
+ * and no driver call that nobody asked for. On the stubs. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "prefill_params.h"
+#include "smla/smla.h"
+#include "stub.h"
+
+/* What is used of a copy of the library. */
+struct copy {
+    void *library;
+    smla_status (*context_create)(const smla_context_desc *desc, smla_context **out);
+    void (*context_destroy)(smla_context *context);
+    smla_status (*prepare)(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
+    void (*kernel_destroy)(smla_kernel *kernel);
+    smla_status (*last_error)(smla_error_info *out);
+    smla_context *context;
+    smla_kernel *kernel;
+};
+
+static struct stub_driver *driver;
+static struct stub_nvrtc *nvrtc;
+static struct copy copy; /* of the children, which do not give it back */
+static int calls_before; /* of the driver */
+
+static void *symbol(void *library, const char *name)
+{
+    void *address = dlsym(library, name);
+
+    if (address == NULL)
+        fail_msg("%s", dlerror());
+    return address;
+}
+
+static void *open_library(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL)
+        fail_msg("%s", dlerror());
+    return library;
+}
+
+static int open_stubs(void **state)
+{
+    struct stub_driver *(*get_driver)(void);
+    struct stub_nvrtc *(*get_nvrtc)(void);
+    void *address = symbol(open_library(STUB_DRIVER_PATH), "stub_driver");
+
+    (void)state;
+    memcpy(&get_driver, &address, sizeof get_driver);
+    address = symbol(open_library(STUB_NVRTC_PATH), "stub_nvrtc");
+    memcpy(&get_nvrtc, &address, sizeof get_nvrtc);
+    driver = get_driver();
+    nvrtc = get_nvrtc();
+    driver->reset();
+    nvrtc->reset();
+    nvrtc->entry = "smla_prefill_reference";
+    driver->param_bytes = sizeof(struct smla_prefill_params);
+    driver->set_current((void *)0xc1);
+    return 0;
+}
+
+static struct copy copy_open(const char *path)
+{
+    struct copy opened = {.library = open_library(path)};
+    const struct {
+        const char *name;
+        void *pointer;
+    } symbols[] = {
+        {"smla_context_create", &opened.context_create},
+        {"smla_context_destroy", &opened.context_destroy},
+        {"smla_prepare", &opened.prepare},
+        {"smla_kernel_destroy", &opened.kernel_destroy},
+        {"smla_last_error", &opened.last_error},
+    };
+
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *address = symbol(opened.library, symbols[i].name);
+
+        memcpy(symbols[i].pointer, &address, sizeof address);
+    }
+    return opened;
+}
+
+static void copy_prepare(struct copy *opened, const char *folder)
+{
+    const smla_context_desc desc = {.struct_size = sizeof desc,
+                                    .cache_policy = folder ? SMLA_CACHE_RW : SMLA_CACHE_OFF,
+                                    .jit_policy = SMLA_JIT_ON,
+                                    .driver_path = STUB_DRIVER_PATH,
+                                    .nvrtc_path = STUB_NVRTC_PATH,
+                                    .cache_dir = folder};
+    const smla_kernel_desc kernel = {
+        .struct_size = sizeof kernel, .op = SMLA_OP_PREFILL_REFERENCE, .h_q = 64, .d_qk = 512, .d_v = 512};
+
+    if (opened->context_create(&desc, &opened->context) != SMLA_OK ||
+        opened->prepare(opened->context, &kernel, &opened->kernel) != SMLA_OK) {
+        smla_error_info info = {.struct_size = sizeof info};
+        opened->last_error(&info);
+        fail_msg("%s", info.message);
+    }
+}
+
+static void copy_destroy(struct copy *opened)
+{
+    opened->kernel_destroy(opened->kernel);
+    opened->context_destroy(opened->context);
+}
+
+/* ---- Ends of a process -------------------------------------------------------------------------------------- */
+
+static void note_calls(void)
+{
+    calls_before = driver->calls(NULL);
+}
+
+static void check_calls(void)
+{
+    if (driver->calls(NULL) != calls_before)
+        _exit(2);
+}
+
+static void destroy_late(void)
+{
+    driver->script = (struct stub_script){.fail_call = 1, .fail_code = 4, .again = 1}; /* DEINITIALIZED */
+    driver->clear_log();
+    copy_destroy(&copy);
+    if (driver->calls(NULL) > 1)
+        _exit(3);
+}
+
+/* In a child that ends as programs do. Returns its status. */
+static int ends(void (*body)(void))
+{
+    int status = -1;
+
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        body();
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+/* Handlers run from the last to the first: the calls are counted before and after everything that smla could have asked
+ * for meanwhile. */
+static void exit_with_a_context(void)
+{
+    atexit(check_calls);
+    copy = copy_open(SMLA_PATH);
+    copy_prepare(&copy, NULL);
+    atexit(note_calls);
+}
+
+/* A destructor of the host's that runs when the driver is gone. */
+static void exit_that_destroys(void)
+{
+    atexit(destroy_late);
+    copy = copy_open(SMLA_PATH);
+    copy_prepare(&copy, NULL);
+}
+
+static void exit_after_close(void)
+{
+    atexit(check_calls);
+    copy = copy_open(SMLA_PATH);
+    copy_prepare(&copy, NULL);
+    note_calls();
+    dlclose(copy.library);
+}
+
+static void test_60_exit(void **state)
+{
+    (void)state;
+    assert_int_equal(ends(exit_with_a_context), 0);
+    assert_int_equal(ends(exit_that_destroys), 0);
+    assert_int_equal(ends(exit_after_close), 0);
+}
+
+/* ---- Closed and opened again, and twice --------------------------------------------------------------------- */
+
+static void test_60_closed_and_opened_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        struct copy again = copy_open(SMLA_PATH);
+
+        copy_prepare(&again, NULL);
+        copy_destroy(&again);
+        assert_int_equal(driver->live_libraries, 0);
+        assert_int_equal(dlclose(again.library), 0);
+    }
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    char buffer[65536];
+    size_t size;
+
+    assert_true(in != NULL && out != NULL);
+    while ((size = fread(buffer, 1, sizeof buffer, in)) > 0)
+        assert_int_equal(fwrite(buffer, 1, size, out), size);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* As of two packages that each bring one: they share the folder, and nothing else. */
+static void test_60_two_copies(void **state)
+{
+    char folder[] = "/tmp/smla-test-XXXXXX", path[64], cache[64], command[128];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/libsmla.so", folder);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    copy_file(SMLA_PATH, path);
+    struct copy first = copy_open(SMLA_PATH), second = copy_open(path);
+    assert_ptr_not_equal(first.library, second.library);
+    copy_prepare(&first, cache);
+    copy_prepare(&second, cache);
+    assert_int_equal(nvrtc->compiles, 1);
+    assert_int_equal(driver->loads, 2);
+    copy_destroy(&first);
+    assert_int_equal(driver->live_libraries, 1);
+    dlclose(first.library);
+    copy_destroy(&second);
+    assert_int_equal(driver->live_libraries, 0);
+    dlclose(second.library);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_60_exit, open_stubs),
+        cmocka_unit_test_setup(test_60_closed_and_opened_again, open_stubs),
+        cmocka_unit_test_setup(test_60_two_copies, open_stubs),
+    };
+    return cmocka_run_group_tests_name("runtime.exit", tests, NULL, NULL);
+}

@@ -1,0 +1,413 @@
+/* What others' JITs and loaders were reported for and no other test here tries, by the numbers of docs/bug-reports.md:
+ * on the stubs. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ranks.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWER = 20, MEASURES_MEMORY = false };
+#else
+enum { SLOWER = 1, MEASURES_MEMORY = true };
+#endif
+
+static smla_context *open_context(const char *folder)
+{
+    smla_context_desc desc = stub_context_desc();
+    smla_context *context = NULL;
+
+    desc.cache_policy = folder ? SMLA_CACHE_RW : SMLA_CACHE_OFF;
+    desc.cache_dir = folder;
+    if (smla_context_create(&desc, &context) != SMLA_OK)
+        fail_msg("%s", last_error().message);
+    return context;
+}
+
+static void assert_files(const char *folder, int entries)
+{
+    const struct ranks_files files = ranks_count_files(folder);
+
+    assert_int_equal(files.entries, entries);
+    assert_int_equal(files.others, 0);
+}
+
+static smla_kernel_desc reference_of(int32_t h_q)
+{
+    smla_kernel_desc desc = reference_desc();
+
+    desc.h_q = h_q;
+    return desc;
+}
+
+static void prepare_and_destroy(smla_context *context, int32_t h_q)
+{
+    const smla_kernel_desc desc = reference_of(h_q);
+
+    smla_kernel_destroy(must_prepare(context, &desc));
+}
+
+static int32_t ignore_bytes(void *user, const void *bytes, size_t size)
+{
+    (void)user;
+    (void)bytes;
+    return size == 0;
+}
+
+static smla_prefill_args call_of(int64_t s_q)
+{
+    return (smla_prefill_args){.struct_size = sizeof(smla_prefill_args),
+                               .s_q = s_q,
+                               .s_kv = 4096,
+                               .topk = 640,
+                               .sm_scale = 0.125f,
+                               .query = (void *)(uintptr_t)0x10000,
+                               .kv = (void *)(uintptr_t)0x20000,
+                               .indices = (int32_t *)(uintptr_t)0x30000,
+                               .out = (void *)(uintptr_t)0x60000};
+}
+
+/* ---- The folder and its keys -------------------------------------------------------------------------------- */
+
+/* Whichever call of the compiler fails: its name is told, and nothing is in the folder. */
+static void test_5_a_failed_compilation_leaves_nothing(void **state)
+{
+    struct world *world = *state;
+    char *folder = make_folder();
+    smla_context *context = open_context(folder);
+    int failures = 0;
+
+    world_serve_reference(world);
+    for (int call = 1; call < 20; call++) {
+        const smla_kernel_desc desc = reference_of(call);
+        smla_kernel *kernel = NULL;
+
+        world->nvrtc->clear_log();
+        world->nvrtc->script = (struct stub_script){.fail_call = call, .fail_code = 7};
+        if (smla_prepare(context, &desc, &kernel) == SMLA_OK) {
+            smla_kernel_destroy(kernel);
+            continue;
+        }
+        assert_error(SMLA_ERROR_UNAVAILABLE, "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE");
+        assert_files(folder, call - 1 - failures++);
+        smla_context_destroy(context); /* so that the compiler is looked for again */
+        context = open_context(folder);
+    }
+    assert_true(failures > 7);
+    world->nvrtc->script = (struct stub_script){0};
+    const smla_kernel_desc refused = reference_of(100), empty = reference_of(101);
+    smla_kernel *kernel = NULL;
+    world->nvrtc->compile_result = 6;
+    assert_int_equal(smla_prepare(context, &refused, &kernel), SMLA_ERROR_COMPILE);
+    world->nvrtc->compile_result = 0;
+    world->nvrtc->empty_result = true;
+    assert_int_equal(smla_prepare(context, &empty, &kernel), SMLA_ERROR_COMPILE);
+    assert_files(folder, 19 - failures);
+    smla_context_destroy(context);
+    remove_folder(folder);
+}
+
+static void prepare_in_order(const char *folder, const int32_t order[3])
+{
+    smla_context *context = open_context(folder);
+
+    for (int i = 0; i < 3; i++)
+        prepare_and_destroy(context, order[i]);
+    smla_context_destroy(context);
+}
+
+/* Three kernels in each order, by a process for each: three entries. */
+static void test_9_the_same_keys_in_any_order(void **state)
+{
+    static const int32_t orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
+    struct world *world = *state;
+    char *folder = make_folder();
+
+    world_serve_reference(world);
+    for (int i = 0; i < 6; i++) {
+        int status = -1;
+        const pid_t child = fork();
+
+        if (child == 0) {
+            prepare_in_order(folder, orders[i]);
+            _exit(i == 0 || world->nvrtc->compiles == 0 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_files(folder, 3);
+    }
+    remove_folder(folder);
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* Of a folder that has all of them: a millisecond each, and no look at the compiler. */
+static void test_37_a_warm_start_takes_no_time(void **state)
+{
+    enum { KERNELS = 20, STARTS = 5 };
+    struct world *world = *state;
+    char *folder = make_folder();
+    double best = 1e9;
+
+    world_serve_reference(world);
+    for (int start = 0; start <= STARTS; start++) {
+        smla_context *context = open_context(folder);
+        const double began = now_ms();
+
+        world->nvrtc->clear_log();
+        for (int32_t i = 1; i <= KERNELS; i++)
+            prepare_and_destroy(context, i);
+        const double took = (now_ms() - began) / KERNELS;
+        if (start > 0) {
+            best = took < best ? took : best;
+            assert_int_equal(stats_of(context).disk_hits, KERNELS);
+            assert_int_equal(world->nvrtc->calls(NULL), 0);
+        }
+        smla_context_destroy(context);
+    }
+    print_message("a kernel of a warm folder is ready in %.3f ms, the driver's share not counted\n", best);
+    assert_true(best < 1.0 * SLOWER);
+    remove_folder(folder);
+}
+
+/* ---- Devices ------------------------------------------------------------------------------------------------ */
+
+/* Two devices, one of which has no kernel: each prepare has its own answer, and the good one stays good. */
+static void test_57_each_device_has_its_own_answer(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const smla_prefill_args args = call_of(7);
+    smla_kernel *kernel = must_prepare(world->context, &desc), *other = NULL;
+
+    world->driver->set_current((void *)0xc2);
+    world->driver->cc_major = 8;
+    world->driver->cc_minor = 9;
+    assert_int_equal(smla_prepare(world->context, &desc, &other), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "compute capability 8.9");
+    assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK); /* its context is not current */
+    world->driver->set_current(TEST_CONTEXT);
+    world->driver->cc_major = 9;
+    world->driver->cc_minor = 0;
+    assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+    other = must_prepare(world->context, &desc);
+    smla_kernel_destroy(other);
+    smla_kernel_destroy(kernel);
+}
+
+/* The number of multiprocessors is in no key, and the same code is shared out by what a device has. */
+static void test_I3_L3_multiprocessors_decide_at_the_call(void **state)
+{
+    static const struct {
+        int sm_count;
+        const char *launch;
+    } rows[] = {{132, "cuLaunchKernelEx(grid 128 1 1,"}, /* 16 queries by 8 blocks */
+                {78, "cuLaunchKernelEx(grid 64 1 1,"},   /* by 4: as many as an H20 has */
+                {40, "cuLaunchKernelEx(grid 32 1 1,"},
+                {16, "cuLaunchKernelEx(grid 16 1 1,"}};
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const smla_prefill_args args = call_of(16);
+    char *folder = make_folder();
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        world->driver->sm_count = rows[i].sm_count;
+        smla_context *context = open_context(folder);
+        smla_kernel *kernel = must_prepare(context, &desc);
+        world->driver->clear_log();
+        assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+        if (strstr(world->driver->log(), rows[i].launch) == NULL)
+            fail_msg("%d multiprocessors: %s", rows[i].sm_count, world->driver->log());
+        assert_int_equal(stats_of(context).compiles, i == 0);
+        smla_kernel_destroy(kernel);
+        smla_context_destroy(context);
+    }
+    assert_files(folder, 1);
+    remove_folder(folder);
+}
+
+/* ---- Calls -------------------------------------------------------------------------------------------------- */
+
+enum { CALLERS = 8, CALLS = 100 };
+
+struct caller {
+    struct world *world;
+    smla_kernel *kernel;
+    smla_status status;
+};
+
+static void *call_often(void *user)
+{
+    struct caller *caller = user;
+    const smla_prefill_args args = call_of(7);
+
+    caller->world->driver->set_current(TEST_CONTEXT);
+    for (int i = 0; caller->status == SMLA_OK && i < CALLS; i++)
+        caller->status = smla_prefill(caller->kernel, &args, NULL);
+    return NULL;
+}
+
+/* Kernels of much and of little shared memory, called by threads at once: no call sets what belongs to the function. */
+static void test_I2_calls_set_no_attribute(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc large = prefill_desc(), small = reference_of(64);
+    struct caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    smla_kernel *kernels[2];
+
+    kernels[0] = must_prepare(world->context, &large);
+    world_serve_reference(world);
+    kernels[1] = must_prepare(world->context, &small);
+    world->driver->clear_log();
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (struct caller){.world = world, .kernel = kernels[i % 2]};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].status, SMLA_OK);
+    }
+    assert_int_equal(world->driver->calls("cuLaunchKernelEx"), CALLERS * CALLS);
+    assert_int_equal(world->driver->calls("cuFuncSetAttribute"), 0);
+    smla_kernel_destroy(kernels[0]);
+    smla_kernel_destroy(kernels[1]);
+}
+
+/* Sizes of a server's log, none of which was seen before. */
+static void test_J7_nothing_is_compiled_after_prepare(void **state)
+{
+    static const int64_t sizes[] = {5908, 7241, 10349, 6109, 2125, 1999, 1, 169, 4092};
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel = must_prepare(world->context, &desc);
+
+    world->nvrtc->clear_log();
+    world->driver->clear_log();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const smla_prefill_args args = call_of(sizes[i]);
+
+        assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+    }
+    assert_int_equal(world->nvrtc->calls(NULL), 0);
+    assert_int_equal(world->driver->calls("cuLibraryLoadData"), 0);
+    assert_int_equal(stats_of(world->context).compiles, 1);
+    smla_kernel_destroy(kernel);
+}
+
+/* What a dead CUDA context returns to whoever comes next is told as somebody's earlier work. */
+static void test_O1_errors_of_earlier_work(void **state)
+{
+    static const int codes[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const smla_prefill_args args = call_of(7);
+    smla_kernel *kernel = must_prepare(world->context, &desc), *other = NULL;
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        world->driver->clear_log();
+        world->driver->script =
+            (struct stub_script){.fail_name = "cuLaunchKernelEx", .fail_call = 1, .fail_code = codes[i]};
+        assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_ERROR_DRIVER);
+        assert_error(SMLA_ERROR_DRIVER, "the launch of sm90_prefill", "from earlier work");
+        assert_int_equal(last_error().native_code, codes[i]);
+    }
+    world->driver->clear_log();
+    world->driver->script = (struct stub_script){.fail_call = 1, .fail_code = 719};
+    assert_int_equal(smla_prepare(world->context, &desc, &other), SMLA_ERROR_DRIVER);
+    assert_error(SMLA_ERROR_DRIVER, "from earlier work");
+    world->driver->script = (struct stub_script){0};
+    smla_kernel_destroy(kernel);
+}
+
+/* ---- Many times --------------------------------------------------------------------------------------------- */
+
+static double resident_mb(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long size = 0, resident = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &size, &resident), 2);
+    fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
+}
+
+/* Handles come and go: the code is loaded once, and unloaded with the context. */
+static void test_I4_two_thousand_handles(void **state)
+{
+    struct world *world = *state;
+
+    world_serve_reference(world);
+    prepare_and_destroy(world->context, 64);
+    const double before = resident_mb();
+    for (int i = 0; i < 2000; i++)
+        prepare_and_destroy(world->context, 64);
+    assert_int_equal(world->driver->loads, 1);
+    assert_int_equal(world->nvrtc->compiles, 1);
+    for (int i = 0; i < 200; i++) {
+        smla_context *context = open_context(NULL);
+
+        prepare_and_destroy(context, 64);
+        smla_context_destroy(context);
+        assert_int_equal(world->driver->live_libraries, 1);
+    }
+    if (MEASURES_MEMORY)
+        assert_true(resident_mb() - before < 1);
+}
+
+/* Every second one fails. */
+static void test_J8_two_thousand_compilations(void **state)
+{
+    enum { CONTEXTS = 8 };
+    struct world *world = *state;
+    double before = 0;
+
+    world_serve_reference(world);
+    for (int i = 0; i < CONTEXTS; i++) {
+        smla_context *context = open_context(NULL);
+
+        for (int32_t h_q = 1; h_q <= 128; h_q++)
+            for (int wide = 0; wide < 2; wide++) {
+                smla_kernel_desc desc = reference_of(h_q);
+                const bool fails = (h_q + wide) % 2 == 1;
+
+                desc.d_qk = wide ? 576 : 512;
+                desc.target = "90";
+                world->nvrtc->compile_result = fails ? 1 : 0;
+                assert_int_equal(smla_generate(context, &desc, SMLA_EMIT_CUBIN, ignore_bytes, NULL),
+                                 fails ? SMLA_ERROR_OUT_OF_MEMORY : SMLA_OK);
+            }
+        smla_context_destroy(context);
+        assert_int_equal(world->nvrtc->live_programs, 0);
+        before = i == 0 ? resident_mb() : before;
+    }
+    assert_int_equal(world->nvrtc->compiles, CONTEXTS * 256);
+    if (MEASURES_MEMORY)
+        assert_true(resident_mb() - before < 5);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_5_a_failed_compilation_leaves_nothing),
+        TEST(test_9_the_same_keys_in_any_order),
+        TEST(test_37_a_warm_start_takes_no_time),
+        TEST(test_57_each_device_has_its_own_answer),
+        TEST(test_I3_L3_multiprocessors_decide_at_the_call),
+        TEST(test_I2_calls_set_no_attribute),
+        TEST(test_J7_nothing_is_compiled_after_prepare),
+        TEST(test_O1_errors_of_earlier_work),
+        TEST(test_I4_two_thousand_handles),
+        TEST(test_J8_two_thousand_compilations),
+    };
+    return cmocka_run_group_tests_name("runtime.scenarios", tests, NULL, NULL);
+}
