@@ -15,7 +15,8 @@ add_test(NAME emu.kernels_short_lists COMMAND emu_test_kernels short_lists)
 if(TARGET gpu-prefill)
   set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SM_COUNT=2")
   # One schedule each, a minute or two; every schedule of small calls is emu.kernels' and the property tests'.
-  foreach(run prefill=random formats=eager combine=random property=eager bug_reports=random)
+  foreach(run prefill=random formats=eager combine=random property=eager bug_reports=random
+      scenarios=random)
     string(REGEX MATCH "^([a-z_]+)=(.*)$" run "${run}")
     set(name emu.gpu_${CMAKE_MATCH_1}_${CMAKE_MATCH_2})
     add_test(NAME ${name} COMMAND gpu-${CMAKE_MATCH_1})

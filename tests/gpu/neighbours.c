@@ -417,7 +417,7 @@ int main(void)
         test_prefill(&with, "chain: 64 heads, lists", 64, 0, LISTS, true, false);
         test_prefill(&with, "chain: 64 heads, queries", 64, 0, QUERIES, true, false);
         test_prefill(&with, "chain: 64 heads, lists, NULL stream", 64, 0, LISTS, false, false);
-        test_prefill(&with, "chain: 64 heads, lists, captured", 64, 0, LISTS, true, true);
+        test_prefill(&with, "33 chain: 64 heads, lists, captured", 64, 0, LISTS, true, true);
         test_prefill(&with, "chain: 16 heads, lists", 16, 0, LISTS, true, false);
         test_prefill(&with, "chain: 16 heads, queries", 16, 0, QUERIES, true, false);
         test_prefill(&with, "chain: not persistent, lists", 64, SMLA_KERNEL_NOT_PERSISTENT, LISTS, true, false);

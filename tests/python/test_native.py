@@ -5,10 +5,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import threading
+import time
 
 import pytest
 
-from smla import _native
+from smla import _context, _native
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
@@ -49,3 +51,24 @@ def test_layout_is_the_headers(tmp_path: pathlib.Path) -> None:
 def test_struct_size_is_filled_in() -> None:
     assert _native.PrefillArgs().struct_size == ctypes.sizeof(_native.PrefillArgs)
     assert _native.KernelDesc(h_q=64).h_q == 64
+
+
+def test_59_other_threads_run_during_a_call(device: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ctypes gives up the interpreter's lock: a thread goes on ticking while another waits for the compiler."""
+    monkeypatch.setenv("SMLA_CACHE", "off")
+    context = _context.Context(device)
+    ticks, done = [], threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.001):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.monotonic()
+    context.kernel(_context.Description(37, 0, op=_native.OP_COMBINE))
+    end = time.monotonic()
+    done.set()
+    thread.join()
+    meanwhile = sum(start < moment < end for moment in ticks)
+    assert meanwhile >= 10, f"{meanwhile} ticks in {end - start:.3f} s"

@@ -153,6 +153,20 @@ static void test_O4_nothing_found_says_what_was_tried(void **state)
     rt_nvrtc_set_free(&set);
 }
 
+/* The first program that a compiler gets shows whether it has what it needs. */
+static void test_22_missing_builtins_are_told(void **state)
+{
+    struct world *world = *state;
+
+    world->nvrtc->script =
+        (struct stub_script){.fail_name = "nvrtcCompileProgram", .fail_call = 1, .fail_code = 7, .again = 1};
+    assert_int_equal(generate_cubin(world->context, "90"), SMLA_ERROR_UNAVAILABLE);
+    assert_error(SMLA_ERROR_UNAVAILABLE, "cannot compile an empty program", "libnvrtc-builtins.so.12.9 beside it",
+                 "LD_LIBRARY_PATH");
+    assert_non_null(strstr(last_error().path, "libnvrtc_stub.so"));
+    assert_int_equal(world->nvrtc->calls("nvrtcGetProgramLog"), 1);
+}
+
 static void found_and_of_no_use(void **state)
 {
     struct world *world = *state;
@@ -415,6 +429,7 @@ int main(void)
         TEST(test_J10_19_newer_major_than_the_driver),
         TEST(given_path_is_never_passed_over),
         TEST(test_O4_nothing_found_says_what_was_tried),
+        TEST(test_22_missing_builtins_are_told),
         TEST(found_and_of_no_use),
         TEST(one_in_the_process_wins),
         TEST(newest_found_wins),

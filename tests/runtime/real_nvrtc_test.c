@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -163,6 +164,30 @@ static void test_17_same_bytes_each_time(void **state)
     smla_context_destroy(second);
 }
 
+/* By the processor's time, since others use the machine too. */
+static void test_J11_time_of_a_compilation(void **state)
+{
+    static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_DECODE, SMLA_OP_COMBINE};
+    smla_context *context = make_context(NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        smla_kernel_desc desc = ops[i] == SMLA_OP_COMBINE ? combine_desc() : prefill_desc();
+        struct bytes bytes = {0};
+        desc.op = ops[i];
+        desc.flags = 0;
+        desc.target = "90";
+        const clock_t start = clock();
+        if (smla_generate(context, &desc, SMLA_EMIT_CUBIN, keep_bytes, &bytes) != SMLA_OK)
+            fail_msg("%s\n%s", last_error().message, last_error().log);
+        const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+        print_message("operator %u: %.2f s of the processor\n", (unsigned)ops[i], seconds);
+        assert_true(seconds < 5);
+        free(bytes.data);
+    }
+    smla_context_destroy(context);
+}
+
 /* Every target of the table for which there is a kernel: built, or refused by name. */
 static void every_target(void **state)
 {
@@ -221,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_J2_27_changes_nothing),
         cmocka_unit_test(test_17_same_bytes_each_time),
+        cmocka_unit_test(test_J11_time_of_a_compilation),
         cmocka_unit_test(every_target),
         cmocka_unit_test(entry_is_read_back),
     };
