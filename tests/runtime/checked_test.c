@@ -202,7 +202,7 @@ static void nothing_to_do(void **state)
 
 /* ---- Stream ---- */
 
-static void capturing_stream(void **state)
+static void test_30_capturing_stream(void **state)
 {
     struct call *call = *state;
 
@@ -520,7 +520,7 @@ int main(void)
         TEST(another_current_context),
         TEST(every_call_may_fail),
         TEST(nothing_to_do),
-        TEST(capturing_stream),
+        TEST(test_30_capturing_stream),
         TEST(workspace_refusals),
         TEST(says_what_was_found),
         TEST(names_the_second_cache),
