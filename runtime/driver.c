@@ -129,9 +129,8 @@ static const char *advice(rt_cu_result result)
     switch (result) {
     case RT_CUDA_ERROR_INVALID_IMAGE:
     case RT_CUDA_ERROR_NO_BINARY_FOR_GPU:
-        return "; the code is what the compiler made (its digest was checked), so this driver cannot load that "
-               "compiler's "
-               "code for this device: update the driver, or compile for this device with an NVRTC no newer than it";
+        return "; the code is what its compiler made (the digest was checked): update the driver, or compile it for "
+               "this device with an NVRTC that is no newer than the driver";
     case RT_CUDA_ERROR_ILLEGAL_ADDRESS:
     case RT_CUDA_ERROR_LAUNCH_TIMEOUT:
     case RT_CUDA_ERROR_ASSERT:

@@ -445,8 +445,8 @@ static void test_20_load_failure_tells_what_to_do(void **state)
         int code;
         const char *text;
     } rows[] = {
-        {200, "this driver cannot load that compiler's code for this device: update the driver"},
-        {209, "compile for this device with an NVRTC no newer than it"},
+        {200, "the code is what its compiler made (the digest was checked): update the driver"},
+        {209, "compile it for this device with an NVRTC that is no newer than the driver"},
         {222, "update the driver, or name an older NVRTC"},
         {900, "a stream is being captured, and this driver does not allow it meanwhile: do it before the capture"},
         {901, "an earlier call has made the stream's capture invalid"},
