@@ -388,7 +388,8 @@ static void test_threads(struct bench *bench, const char *name)
 /* Kernels of one's own each, then 2,000 handles of one of them. */
 static void test_memory(struct bench *bench, const char *name)
 {
-    enum { KERNELS = 32, HANDLES = 2000, LARGEST_BYTES = 1 << 20 };
+    static const int32_t heads[] = {1, 3, 4, 6, 16, 64, 128}; /* those of shapes.json */
+    enum { KERNELS = sizeof(heads) / sizeof(heads[0]), HANDLES = 2000, LARGEST_BYTES = 1 << 20 };
     smla_context *context = NULL;
     smla_stats_counters stats = {.struct_size = sizeof(stats)};
     size_t before = 0, loaded = 0, after = 0, total;
@@ -398,7 +399,7 @@ static void test_memory(struct bench *bench, const char *name)
     const int handles = bench->emulated ? 20 : HANDLES, kernels = bench->emulated ? 2 : KERNELS;
     for (int i = 0; fine && i < kernels + handles; i++) {
         const smla_kernel_desc desc = {
-            .struct_size = sizeof(desc), .op = SMLA_OP_COMBINE, .h_q = i < kernels ? 1 + i : 1};
+            .struct_size = sizeof(desc), .op = SMLA_OP_COMBINE, .h_q = heads[i < kernels ? i : 0]};
         smla_kernel *kernel = NULL;
         if (i == kernels)
             fine = device_memory_info(bench->device, &loaded, &total);
