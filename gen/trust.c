@@ -4,15 +4,15 @@
 
 #include "smla/smla.h"
 
-/* A row rests on the card's tests (tests/gpu) and comparisons (docs/performance.md) of that day. A kernel that changed
- * a little since keeps it until it is measured anew; the self-test is for that. */
-/* A new kernel is not verified until it has a row. */
+/* A row rests on the card's tests (tests/gpu, docs/verification.md) of that day. A kernel that changed a little since
+ * keeps it until they are run again; the self-test is for that. A new kernel is not verified until it has a row. */
 #define H200 "verified on: NVIDIA H200 (driver 580.159.04, 2026-11-30)"
 
 static const struct gen_trust table[] = {
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_persistent_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_turned_h*", SMLA_TRUST_VERIFIED, H200},
+    {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_turned_persistent_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_split_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "prefill_check", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL_REFERENCE, "*", SMLA_TRUST_VERIFIED, H200},
