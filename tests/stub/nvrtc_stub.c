@@ -215,7 +215,7 @@ rt_nvrtc_result nvrtcGetProgramLog(rt_nvrtc_program program, char *log)
     return 0;
 }
 
-enum { PTX_BYTES = 1024, MOST_ENTRIES = 8 };
+enum { PTX_BYTES = 1024, MOST_ENTRIES = 12 };
 
 /* Takes the next of a program's entries; false when there is none left. */
 static bool next_entry(const char **at, char name[128])
