@@ -623,6 +623,7 @@ const struct operation operations[] = {
     {"prepare, self-test", computed_desc, with_self_test, prepare_tested, SMLA_OK, false},
     {"prepare, self-test, known", computed_desc, with_self_test, prepare, SMLA_OK, false},
     {"prepare, self-test, wrong", wrong_desc, with_self_test, prepare_tested, SMLA_ERROR_SELF_TEST, false},
+    {"prepare, self-test, known to be wrong", wrong_desc, with_self_test, prepare, SMLA_ERROR_SELF_TEST, false},
     {"prepare, some switched off", prefill_desc, with_some_switched_off, prepare, SMLA_OK, false},
     {"prepare, decode, companion switched off", decode_desc, with_some_switched_off, prepare, SMLA_OK, false},
     {"prepare, switched off", prefill_desc, with_all_switched_off, prepare, SMLA_ERROR_UNSUPPORTED, false},
