@@ -2,9 +2,9 @@
 """Writes tests/data/formats/kv-rows.safetensors: rows of bf16, and what kv_formats makes of them in each format.
 
 test_kv_formats.py holds the file against kv_formats, tests/tools/kv_codec_test.c against tools/common/kv_codec.c and
-runtime/kv_read.c: so the two write and read the same bytes. Tensors: rows [6, 576] (bits of bf16; a format of d 512 takes 512 columns),
-slots [6]; of each format its cache, two pages of 4 tokens without a gap, 0x7f where nothing is written, and
-<format>.read [6, d_qk], the rows read back.
+runtime/kv_read.c: so the two write and read the same bytes. Tensors: rows [6, 576] (bits of bf16; a format of d 512
+takes 512 columns), slots [6]; of each format its cache, two pages of 4 tokens without a gap, 0x7f where nothing is
+written, and <format>.read [6, d_qk], the rows read back.
 
 usage: kv_rows.py    (needs numpy and safetensors)
 """
