@@ -1,5 +1,5 @@
-/* libFuzzer target over rt_entry_read: clang -fsanitize=fuzzer,address with this file and the library. fuzz_replay.c
- * runs it without libFuzzer. */
+/* Any bytes as a cache entry; and the same with lengths and digests made right, so that what lies behind them is
+ * reached. */
 #include <stdlib.h>
 #include <string.h>
 

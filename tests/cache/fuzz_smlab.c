@@ -1,4 +1,4 @@
-/* libFuzzer target over the reader of bundle files: opens the bytes, reads every entry, looks for every kernel; and the
+/* Any bytes as a bundle file: opens the bytes, reads every entry, looks for every kernel; and the
  * same with digests made right, so that what lies behind them is reached. */
 #include <stdlib.h>
 #include <string.h>

@@ -12,18 +12,10 @@ foreach(name reader match decode)
   add_test(NAME emu.${name} COMMAND emu_test_${name})
 endforeach()
 
-foreach(name ptx ptx_table)
-  add_executable(fuzz-${name} ${CMAKE_CURRENT_LIST_DIR}/fuzz_ptx.c
-    $<$<NOT:$<BOOL:${SMLA_FUZZ}>>:${PROJECT_SOURCE_DIR}/tests/tools/replay_folders.c>)
-  target_link_libraries(fuzz-${name} PRIVATE smla_tools_common)
-  if(SMLA_FUZZ)
-    target_link_options(fuzz-${name} PRIVATE -fsanitize=fuzzer)
-  else()
-    add_test(NAME emu.fuzz_${name} COMMAND fuzz-${name} ${CMAKE_CURRENT_LIST_DIR}/ptx_seeds)
-  endif()
-endforeach()
-target_link_libraries(fuzz-ptx PRIVATE emu_reader_parts)
-target_link_libraries(fuzz-ptx_table PRIVATE smla_emu)
+smla_add_fuzz_target(fuzz-ptx emu.fuzz_ptx ${CMAKE_CURRENT_LIST_DIR}/fuzz_ptx.c ${CMAKE_CURRENT_LIST_DIR}/ptx_seeds
+  emu_reader_parts)
+smla_add_fuzz_target(fuzz-ptx_table emu.fuzz_ptx_table ${CMAKE_CURRENT_LIST_DIR}/fuzz_ptx.c
+  ${CMAKE_CURRENT_LIST_DIR}/ptx_seeds smla_emu)
 target_compile_definitions(fuzz-ptx_table PRIVATE FUZZ_WHOLE_TABLE)
 
 # With every instruction file: no two rows of the whole table may fit the same instruction; and what loading takes.

@@ -298,7 +298,6 @@ static int read_shape(const struct place *place, json_t *object, struct shape *s
     return CLI_FINE;
 }
 
-/* Appends to *shapes, which stay the caller's whatever is returned. */
 static int read_array(const char *path, const json_t *array, struct shape **shapes, size_t *count)
 {
     const size_t more = json_array_size(array); /* 0: no array */
@@ -319,6 +318,17 @@ static int read_array(const char *path, const json_t *array, struct shape **shap
     return CLI_FINE;
 }
 
+int shapes_read(const char *path, const uint8_t *bytes, size_t size_bytes, struct shape **shapes, size_t *count)
+{
+    json_error_t error;
+    json_t *array = json_loadb((const char *)bytes, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (array == NULL)
+        return cli_fail(CLI_USAGE, "%s: line %d: %s", path, error.line, error.text);
+    const int code = read_array(path, array, shapes, count);
+    json_decref(array);
+    return code;
+}
+
 static int read_file(const char *path, struct shape **shapes, size_t *count)
 {
     char why[FILE_WHY];
@@ -326,13 +336,8 @@ static int read_file(const char *path, struct shape **shapes, size_t *count)
     size_t size_bytes;
     if (!file_read(path, &bytes, &size_bytes, why))
         return cli_fail(CLI_USAGE, "%s", why);
-    json_error_t error;
-    json_t *array = json_loadb((const char *)bytes, size_bytes, JSON_REJECT_DUPLICATES, &error);
+    const int code = shapes_read(path, bytes, size_bytes, shapes, count);
     free(bytes);
-    if (array == NULL)
-        return cli_fail(CLI_USAGE, "%s: line %d: %s", path, error.line, error.text);
-    const int code = read_array(path, array, shapes, count);
-    json_decref(array);
     return code;
 }
 

@@ -73,6 +73,10 @@ struct shapes_job {
 /* Takes one of SHAPES_OPTIONS. Returns CLI_FINE, or another code after a sentence. */
 int shapes_option(struct shapes_options *options, int option, const char *value);
 
+/* Appends the descriptions in a shapes.json to *shapes, malloc'd, which stay the caller's whatever is returned. path:
+ * for sentences. Returns CLI_FINE, or another code after a sentence. */
+int shapes_read(const char *path, const uint8_t *bytes, size_t size_bytes, struct shape **shapes, size_t *count);
+
 /* Every target with every description. *jobs is malloc'd. Returns CLI_FINE, or another code after a sentence. */
 int shapes_jobs(const struct shapes_options *options, struct shapes_job **jobs, size_t *count);
 

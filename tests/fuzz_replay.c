@@ -1,6 +1,7 @@
-/* Runs a fuzz target without a fuzzer: each file of the folders named, and each file cut short or with one byte
- * changed at many places. usage: fuzz-… FOLDER... */
+/* Runs a fuzz target without a fuzzer: each file of a folder, and each cut short or with one bit changed at many
+ * places; and each file in found/ below it, where what a fuzzer found lies, as it is. usage: fuzz-… FOLDER */
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CHANGES = 512 };
+
+#define FOUND "found"
 
 static void try_changes(const uint8_t *bytes, size_t size)
 {
@@ -29,7 +32,7 @@ static void try_changes(const uint8_t *bytes, size_t size)
     free(copy);
 }
 
-static int replay(const char *path)
+static int replay(const char *path, bool changed)
 {
     char why[FILE_WHY];
     uint8_t *bytes;
@@ -39,34 +42,38 @@ static int replay(const char *path)
         return 1;
     }
     LLVMFuzzerTestOneInput(bytes, size);
-    try_changes(bytes, size);
+    if (changed)
+        try_changes(bytes, size);
     free(bytes);
     return 0;
 }
 
-static int replay_folder(const char *folder)
+/* A folder that is not there has no files. */
+static int replay_folder(const char *folder, bool changed, int *files)
 {
     int failed = 0;
-    int files = 0;
     DIR *directory = opendir(folder);
     for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
         char path[1024];
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, FOUND) == 0)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        failed |= replay(path);
-        files++;
+        failed |= replay(path, changed);
+        ++*files;
     }
     if (directory != NULL)
         closedir(directory);
-    printf("%s: %d files\n", folder, files);
-    return failed || files == 0;
+    return failed;
 }
 
 int main(int argc, char **argv)
 {
-    int failed = argc < 2;
-    for (int i = 1; i < argc; i++)
-        failed |= replay_folder(argv[i]);
-    return failed;
+    char found[1024];
+    int seeds = 0, found_files = 0;
+    if (argc != 2)
+        return 2;
+    snprintf(found, sizeof found, "%s/" FOUND, argv[1]);
+    const int failed = replay_folder(argv[1], true, &seeds) | replay_folder(found, false, &found_files);
+    printf("%s: %d files, and %d that a fuzzer found\n", argv[1], seeds, found_files);
+    return failed || seeds == 0;
 }
