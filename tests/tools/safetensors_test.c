@@ -211,6 +211,25 @@ static const struct {
     {"{" DECODE "," PAGES "," PAGE_SIZE "}", 20, CASE_BROKEN, "page_size is 0"},
 };
 
+/* Pages without bytes may be any number of them. */
+static void pages_that_overflow(void **state)
+{
+    static const char header[] = "{" DECODE ",\"KV\":{\"dtype\":\"U8\",\"shape\":[4611686018427387904,0],"
+                                 "\"data_offsets\":[8,8]},"
+                                 "\"page_size\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[8,12]}}";
+    char why[CASE_WHY] = "";
+    struct st_file file;
+    struct smla_case loaded;
+    size_t size_bytes;
+    uint8_t *bytes = build(header, 12, &size_bytes);
+    (void)state;
+    bytes[size_bytes - 4] = 2; /* tokens a page */
+    assert_true(st_parse(bytes, size_bytes, &file, why));
+    assert_int_equal(case_read(&file, "p.safetensors", &loaded, why), CASE_BROKEN);
+    assert_non_null(strstr(why, "KV: 4611686018427387904 pages of 2 tokens overflow"));
+    st_free(&file);
+}
+
 static void cases(void **state)
 {
     (void)state;
@@ -239,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rule),    cmocka_unit_test(short_files),           cmocka_unit_test(huge_header_length),
         cmocka_unit_test(missing_file), cmocka_unit_test(written_and_read_back), cmocka_unit_test(unwritable_folder),
-        cmocka_unit_test(cases),
+        cmocka_unit_test(cases),        cmocka_unit_test(pages_that_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

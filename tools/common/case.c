@@ -157,7 +157,9 @@ static bool read_pages(const struct st_file *file, int c, struct case_cache *out
         return refuse(why, "%s is %d", cache_names[c].page_size, page_tokens);
     out->page_tokens = page_tokens;
     out->stride_page = kv->shape[1];
-    out->s_kv = kv->shape[0] * page_tokens;
+    if (__builtin_mul_overflow(kv->shape[0], page_tokens, &out->s_kv)) /* pages may have no bytes */
+        return refuse(why, "%s: %lld pages of %d tokens overflow", cache_names[c].kv, (long long)kv->shape[0],
+                      page_tokens);
     out->kv_bytes = kv->size_bytes;
     return take(file, cache_names[c].kv, ST_U8, kv->shape, 2, &out->kv, why);
 }
