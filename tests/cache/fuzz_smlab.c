@@ -16,22 +16,35 @@ static void check_found(const struct rt_entry *entry, const struct rt_smlab_row 
         abort();
 }
 
-static void use_row(struct rt_smlab *smlab, size_t index)
+/* builder: the wanted one, or NULL. Returns whether one was found that is of `row`'s builder. */
+static bool find(struct rt_smlab *smlab, const struct rt_smlab_row *row, const struct rt_builder *builder)
 {
-    const struct rt_smlab_row *row = rt_smlab_row(smlab, index);
     struct rt_cache_counters counters = {0};
     const struct rt_log log = {.fn = NULL};
     struct rt_entry entry;
-    char why[256];
 
-    if (rt_smlab_read(smlab, index, &entry, why) == RT_READ_OK) {
+    if (!rt_smlab_find(smlab, &row->key, row->arch, builder, 13, &log, &counters, &entry))
+        return false;
+    check_found(&entry, row);
+    const bool same = memcmp(&entry.info.builder.build_id, &row->builder.build_id, RT_DIGEST_BYTES) == 0;
+    rt_entry_free(&entry);
+    return same;
+}
+
+static void use_row(struct rt_smlab *smlab, size_t index)
+{
+    const struct rt_smlab_row *row = rt_smlab_row(smlab, index);
+    struct rt_entry entry;
+    char why[256];
+    const bool sound = rt_smlab_read(smlab, index, &entry, why) == RT_READ_OK;
+
+    if (sound) {
         check_found(&entry, row);
         rt_entry_free(&entry);
     }
-    if (rt_smlab_find(smlab, &row->key, row->arch, NULL, 13, &log, &counters, &entry)) {
-        check_found(&entry, row);
-        rt_entry_free(&entry);
-    }
+    (void)find(smlab, row, NULL);
+    if (!find(smlab, row, &row->builder) && sound && row->builder.nvrtc_major <= 13)
+        abort();
 }
 
 static void use(const uint8_t *bytes, size_t size)
