@@ -571,9 +571,15 @@ struct expected {
     float *out, *lse, *max_logits, *out_abs, *logit_abs;
 };
 
+/* NaN, on both sides: what the reference has not written, or a copy lost, is seen as that. (Once, in a CUDA context
+ * just made, the beginning of a large copy came as zeros.) */
+enum { NOT_WRITTEN = 0xff };
+
 static bool download_expected(struct device *device, void *memory, size_t count, float **host)
 {
     *host = malloc(count * 4 + 1);
+    if (*host)
+        memset(*host, NOT_WRITTEN, count * 4);
     return *host && device_download(device, *host, memory, count * 4);
 }
 
@@ -647,7 +653,8 @@ static bool run_reference_on(struct bench *bench, const struct problem *problem,
     bool fine = true;
     expected->rows = (int64_t)rows;
     for (int i = 0; i < 5; i++)
-        fine = fine && device_alloc(device, (i < 2 ? elems : rows) * 4 + 16, &memory[i]);
+        fine = fine && device_alloc(device, (i < 2 ? elems : rows) * 4 + 16, &memory[i]) &&
+               device_fill(device, memory[i], NOT_WRITTEN, (i < 2 ? elems : rows) * 4);
     args.out = memory[0];
     args.ref_out_abs = memory[1];
     args.lse = memory[2];
