@@ -42,6 +42,8 @@ smla_status rt_context_nvrtc(smla_context *context, const struct gen_target *tar
                              const struct rt_nvrtc **out)
 {
     pthread_mutex_lock(&context->nvrtc_lock);
+    if (max_major != 0) /* it is the driver's, which is open */
+        context->nvrtcs.driver_version = context->driver.version;
     const smla_status status = rt_nvrtc_find(&context->nvrtcs, target, max_major, out);
     pthread_mutex_unlock(&context->nvrtc_lock);
     return status;

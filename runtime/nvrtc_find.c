@@ -95,15 +95,18 @@ static smla_status refuse_target(const struct rt_nvrtc *nvrtc, const struct gen_
     return status;
 }
 
-static smla_status refuse_unfit(const struct rt_nvrtc *nvrtc, const struct gen_target *target, int32_t max_major)
+static smla_status refuse_unfit(const struct rt_nvrtc_set *set, const struct rt_nvrtc *nvrtc,
+                                const struct gen_target *target, int32_t max_major)
 {
     if (!knows(nvrtc, target))
         return refuse_target(nvrtc, target);
     const smla_status status = rt_fail(
         SMLA_ERROR_UNAVAILABLE,
-        "%s is NVRTC %d.%d, and the CUDA driver (API %d) loads no code built by a newer major: update the driver "
-        "or name an NVRTC of major %d (SMLA_NVRTC or nvrtc_path)",
-        nvrtc->path, nvrtc->major, nvrtc->minor, max_major, max_major);
+        "%s is NVRTC %d.%d, and the CUDA driver (API %d.%d) loads no code built by a newer major: update the driver, "
+        "name an NVRTC %d (SMLA_NVRTC or nvrtc_path), or have one build the kernel ahead into a bundle or a cache "
+        "(smla-gen, smla-cache warm)",
+        nvrtc->path, nvrtc->major, nvrtc->minor, set->driver_version / 1000, set->driver_version % 1000 / 10,
+        max_major);
     rt_fail_path(nvrtc->path);
     return status;
 }
@@ -152,7 +155,7 @@ static smla_status find_given(struct rt_nvrtc_set *set, const struct gen_target 
     }
     if (fits(&opened, target, max_major))
         return keep(set, &opened, out);
-    const smla_status status = refuse_unfit(&opened, target, max_major);
+    const smla_status status = refuse_unfit(set, &opened, target, max_major);
     drop(&opened);
     return status;
 }
@@ -234,7 +237,7 @@ static smla_status find_newest(struct rt_nvrtc_set *set, const struct gen_target
     if (search.best.library)
         status = keep(set, &search.best, out);
     else if (search.unfit.library)
-        status = refuse_unfit(&search.unfit, target, max_major);
+        status = refuse_unfit(set, &search.unfit, target, max_major);
     else
         status = rt_fail_native(
             SMLA_ERROR_UNAVAILABLE, search.open_result,

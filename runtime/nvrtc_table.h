@@ -39,6 +39,7 @@ struct rt_nvrtc_set {
     struct rt_nvrtc *first;
     const char *path; /* the only one allowed, or NULL */
     const struct rt_nvrtc_places *places;
+    int driver_version; /* 12080 for 12.8: what messages tell where the driver's major is the limit */
 };
 
 /* Finds the NVRTC for a target. max_major: the newest major whose cubins the driver takes; 0: any.

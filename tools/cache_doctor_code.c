@@ -115,6 +115,7 @@ json_t *doctor_nvrtc(struct doctor *doctor)
     json_t *wins = json_array();
     json_t *result = json_object();
     const char *flags = getenv("NVRTC_APPEND_FLAGS");
+    doctor->nvrtcs.driver_version = doctor->driver.version;
     /* Held to the end: each target is looked for anew, and NVRTC leaves memory behind when it is closed. One that no
      * path names is not held: what is in the process already would win. */
     if (doctor->nvrtcs.path != NULL)

@@ -21,10 +21,21 @@ jobs_count() {
 # True when version $1 >= $2.
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# Prints the path of the pinned wheel's libnvrtc, unpacked or not.
+# Prints the rows of pinned wheels whose version begins with $1: 12.8 or 12.8.93; all without it.
+nvrtc_wheels() {
+    local wheel
+    for wheel in "${SMLA_NVRTC_WHEELS[@]}"; do
+        [[ -n "${1:-}" && "$wheel" != "$1"[.\ ]* ]] || printf '%s\n' "$wheel"
+    done
+}
+
+# Prints the path of a pinned wheel's libnvrtc, unpacked or not; $1 as above.
 wheel_nvrtc() {
-    printf '%s/build/nvrtc/%s/nvidia/cu%s/lib/libnvrtc.so.%s\n' "$root" "$SMLA_NVRTC_VERSION" \
-        "${SMLA_NVRTC_VERSION%%.*}" "${SMLA_NVRTC_VERSION%%.*}"
+    local version package folder
+    read -r version package _ < <(nvrtc_wheels "$1")
+    folder=cu${version%%.*}
+    [ "$package" != nvidia-cuda-nvrtc-cu12 ] || folder=cuda_nvrtc
+    printf '%s/build/nvrtc/%s/nvidia/%s/lib/libnvrtc.so.%s\n' "$root" "$version" "$folder" "${version%%.*}"
 }
 
 # Prints the newest libnvrtc of a toolkit on this system that is new enough; nothing when there is none.
@@ -53,5 +64,5 @@ system_nvrtc() {
 nvrtc_for() {
     local system=''
     [ "$1" != try ] || system=$(system_nvrtc)
-    printf '%s\n' "${system:-$(wheel_nvrtc)}"
+    printf '%s\n' "${system:-$(wheel_nvrtc "$SMLA_NVRTC_VERSION")}"
 }

@@ -1,13 +1,27 @@
-/* Registers, spills, stack and shared memory of compiled kernels with the pinned NVRTC, against a table in the tree: a
+/* Registers, spills, stack and shared memory of compiled kernels, against a table in the tree for each pinned NVRTC: a
  * spill fails, any other change shows as a diff. Rows are keyed by the digest of what is compiled: those whose digest
- * is the table's are taken as they are, but for a sample; what changed is compiled.
+ * is the table's are taken as they are, but for a sample; what changed is compiled. A target that the NVRTC does not
+ * know has a row that says so.
  *
- * Usage: runtime-golden-test TABLE; SMLA_UPDATE_GOLDEN=1 rewrites it, SMLA_GOLDEN_FULL=1 compiles every row. */
+ * Usage: runtime-golden-test TABLE [sample]; SMLA_UPDATE_GOLDEN=1 rewrites it, SMLA_GOLDEN_FULL=1 compiles every row.
+ * tools/golden-kernels rewrites all tables.
+ *
+ * With "sample" a fixed time is enough: a row that the table lacks fails uncompiled, and a spill that the table has is
+ * no failure. The sample, from the table's end to its beginning, is each row with a trait that no row before it has: of
+ * its operator the kernel and d_qk, the pair of formats, the target, each flag. */
 #include "describe.h"
 #include "harness.h"
 #include "obtain.h"
 
-enum { EXIT_SKIPPED = 77, TABLE_BYTES = 1 << 17, LINE_BYTES = 256, SAMPLE_EVERY = 10, DIGEST_SHOWN = 16 };
+enum {
+    EXIT_SKIPPED = 77,
+    TABLE_BYTES = 1 << 17,
+    LINE_BYTES = 256,
+    SAMPLE_EVERY = 10,
+    DIGEST_SHOWN = 16,
+    MOST_ROWS = 512,
+    TRAITS_BYTES = RT_DESCRIPTION_BYTES + 64
+};
 
 static const char *const targets[] = {"90a", "100a", "100f", "103a", "103f"};
 
@@ -53,8 +67,13 @@ struct table {
 struct run {
     smla_context *context;
     struct table golden, now;
-    bool full;
-    int rows, compiled, spilled;
+    bool update, full, sample;
+    bool listing; /* all rows, before any is compiled */
+    int rows, compiled, refused, spilled, missing;
+    struct {
+        char text[TRAITS_BYTES];
+        bool sampled;
+    } traits[MOST_ROWS];
 };
 
 /* The table's line that begins so, NULL when there is none. */
@@ -83,12 +102,28 @@ static int allowed_stack_bytes(const struct gen_spec *spec)
     return spec->op == SMLA_OP_DECODE && mixed && spec->d_qk == 576 && spec->h_q > 48 ? 8 : 0;
 }
 
+/* The row of a target that this NVRTC is too old for. False: it failed for another reason. */
+static bool add_refused(struct run *run, const struct gen_target *target, const char *beginning)
+{
+    char reason[LINE_BYTES / 4], line[LINE_BYTES];
+
+    snprintf(reason, sizeof reason, "needs NVRTC %d.%d", target->nvrtc_major, target->nvrtc_minor);
+    if (strstr(last_error().message, reason) == NULL)
+        return false;
+    snprintf(line, sizeof line, "%s   refused: %s", beginning, reason);
+    add_line(run, line, strlen(line));
+    run->refused++;
+    return true;
+}
+
 static smla_status compile_row(struct run *run, const struct gen_bundle *bundle, const char *beginning)
 {
     const struct rt_entry *entry;
     const smla_status status = rt_obtain(run->context, bundle, RT_KIND_CUBIN, 0, &entry);
     char line[LINE_BYTES];
 
+    if (status == SMLA_ERROR_UNAVAILABLE && add_refused(run, bundle->spec.target, beginning))
+        return SMLA_OK;
     if (status != SMLA_OK)
         return status;
     snprintf(line, sizeof line, "%s %9d %7d %7d %13d %14d", beginning, entry->info.registers, entry->info.spill_bytes,
@@ -103,22 +138,92 @@ static smla_status compile_row(struct run *run, const struct gen_bundle *bundle,
     return SMLA_OK;
 }
 
+/* What the sample shall have at least once of the row's operator, as words behind it. */
+static void list_traits(struct run *run, const struct gen_bundle *bundle)
+{
+    char text[RT_DESCRIPTION_BYTES], *traits = run->traits[run->rows].text, *rest;
+    size_t size = 0;
+
+    assert_true(run->rows < MOST_ROWS);
+    rt_describe(&bundle->spec, text);
+    for (const char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        if (strncmp(word, "h_q=", 4) == 0)
+            continue;
+        const bool second = strncmp(word, "extra_kv=", 9) == 0; /* joins the word before it */
+        const char *kernel = strncmp(word, "d_qk=", 5) == 0 ? bundle->plan.kernel : "";
+        size += (size_t)snprintf(traits + size, TRAITS_BYTES - size, "%s%s%s",
+                                 second ? "+"
+                                 : size ? " "
+                                        : "",
+                                 kernel, second ? word + 9 : word);
+    }
+    run->rows++;
+}
+
+static bool has_word(const char *text, const char *word, size_t length)
+{
+    for (const char *at = text; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, word, length) == 0 && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a row of the sample behind `row` has the word with the same operator. */
+static bool is_shown(const struct run *run, int row, const char *word, size_t length)
+{
+    const char *traits = run->traits[row].text;
+    const size_t operator_length = strcspn(traits, " ");
+
+    for (int i = row + 1; i < run->rows; i++)
+        if (run->traits[i].sampled && strncmp(run->traits[i].text, traits, operator_length + 1) == 0 &&
+            has_word(run->traits[i].text, word, length))
+            return true;
+    return false;
+}
+
+static void choose_sample(struct run *run)
+{
+    for (int row = run->rows - 1; row >= 0; row--)
+        for (const char *word = run->traits[row].text; *word; word += strcspn(word, " "), word += *word == ' ')
+            if (!is_shown(run, row, word, strcspn(word, " ")))
+                run->traits[row].sampled = true;
+}
+
+static bool is_compiled(const struct run *run, const char *known)
+{
+    if (run->full || (run->update && known == NULL))
+        return true;
+    if (run->sample)
+        return known != NULL && run->traits[run->rows].sampled;
+    return known == NULL || run->rows % SAMPLE_EVERY == 0;
+}
+
+static void add_uncompiled(struct run *run, const char *known, const char *beginning)
+{
+    add_line(run, known ? known : beginning, strcspn(known ? known : beginning, "\n"));
+    run->missing += known == NULL;
+}
+
 static smla_status add_bundle(struct run *run, const struct gen_bundle *bundle)
 {
     char text[RT_DESCRIPTION_BYTES], digest[RT_DIGEST_HEX], beginning[LINE_BYTES / 2 + 32];
     struct rt_key key;
     smla_status status = rt_key_make(bundle, RT_KIND_CUBIN, &key);
 
-    if (status != SMLA_OK)
+    if (run->listing)
+        list_traits(run, bundle);
+    if (status != SMLA_OK || run->listing)
         return status;
     rt_describe(&bundle->spec, text);
     rt_digest_hex(&key.kernel_id, digest);
     snprintf(beginning, sizeof beginning, "%-88.110s %.*s", text, DIGEST_SHOWN, digest);
     const char *known = find_line(&run->golden, beginning);
-    if (run->full || !known || run->rows % SAMPLE_EVERY == 0)
+    if (is_compiled(run, known))
         status = compile_row(run, bundle, beginning);
     else
-        add_line(run, known, strcspn(known, "\n"));
+        add_uncompiled(run, known, beginning);
     run->rows++;
     return status;
 }
@@ -197,6 +302,16 @@ static smla_status add_kernels(struct run *run)
     return status;
 }
 
+static smla_status list_rows(struct run *run)
+{
+    run->listing = true;
+    const smla_status status = add_kernels(run);
+    run->listing = false;
+    choose_sample(run);
+    run->rows = 0;
+    return status;
+}
+
 /* The compiler that the numbers hold for; the first line of the table. */
 static bool add_compiler(struct run *run)
 {
@@ -247,11 +362,12 @@ static bool same_first_line(const char *a, const char *b)
 
 static int compare(const char *path, const struct run *run)
 {
-    if (getenv("SMLA_UPDATE_GOLDEN"))
+    if (run->update)
         return write_table(path, &run->now);
     if (strcmp(run->golden.text, run->now.text) == 0)
-        return run->spilled != 0;
-    printf("%s differs (SMLA_UPDATE_GOLDEN=1 rewrites it). Now:\n%s", path, run->now.text);
+        return run->spilled != 0 && !run->sample;
+    printf("%s differs, %d kernels are not in it (tools/golden-kernels rewrites it). Now:\n%s", path, run->missing,
+           run->now.text);
     return 1;
 }
 
@@ -261,17 +377,20 @@ static int check(struct run *run, const char *path)
         printf("SKIPPED: %s\n", last_error().message);
         return EXIT_SKIPPED;
     }
-    if (read_table(path, &run->golden) != 0 && !same_first_line(run->golden.text, run->now.text) &&
-        !getenv("SMLA_UPDATE_GOLDEN")) {
+    const bool same = read_table(path, &run->golden) == 0 || same_first_line(run->golden.text, run->now.text);
+    if (!same && !run->update) {
         printf("SKIPPED: this is %.*s, the table is of %.*s\n", (int)strcspn(run->now.text, "\n"), run->now.text,
                (int)strcspn(run->golden.text, "\n"), run->golden.text);
-        return EXIT_SKIPPED;
+        return run->sample ? 1 : EXIT_SKIPPED; /* the sample's NVRTC was chosen for the table */
     }
-    if (add_kernels(run) != SMLA_OK) {
+    if (!same)
+        run->golden = (struct table){.size = 0};
+    if (list_rows(run) != SMLA_OK || add_kernels(run) != SMLA_OK) {
         printf("%s\n%s\n", last_error().message, last_error().log);
         return 1;
     }
-    printf("%d kernels, %d of them compiled now\n", run->rows, run->compiled);
+    printf("%d kernels, %d of them compiled now, %d refused, %d with a spill or a stack\n", run->rows, run->compiled,
+           run->refused, run->spilled);
     return compare(path, run);
 }
 
@@ -281,7 +400,9 @@ int main(int count, char **arguments)
     smla_context_desc desc = {.struct_size = sizeof desc, .cache_policy = SMLA_CACHE_OFF, .jit_policy = SMLA_JIT_ON};
 
     run.full = getenv("SMLA_GOLDEN_FULL") != NULL;
-    if (count != 2 || smla_context_create(&desc, &run.context) != SMLA_OK)
+    run.update = getenv("SMLA_UPDATE_GOLDEN") != NULL;
+    run.sample = count == 3 && strcmp(arguments[2], "sample") == 0;
+    if (count != 2 + run.sample || smla_context_create(&desc, &run.context) != SMLA_OK)
         return 1;
     const int result = check(&run, arguments[1]);
     smla_context_destroy(run.context);

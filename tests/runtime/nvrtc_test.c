@@ -115,7 +115,7 @@ static void test_J10_19_newer_major_than_the_driver(void **state)
     world->nvrtc->major = 13;
     world->nvrtc->minor = 0;
     assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
-    assert_error(SMLA_ERROR_UNAVAILABLE, "NVRTC 13.0", "API 12");
+    assert_error(SMLA_ERROR_UNAVAILABLE, "NVRTC 13.0", "driver (API 12.8)", "name an NVRTC 12", "smla-gen");
     world->driver->version = 13000;
 }
 
@@ -142,7 +142,7 @@ static void test_O4_nothing_found_says_what_was_tried(void **state)
 {
     static const char *const sonames[] = {"libnvrtc_none.so.13", "libnvrtc_none.so.12", NULL};
     const struct rt_nvrtc_places places = {sonames, "/nonexistent/cuda*/libnvrtc.so.1?"};
-    struct rt_nvrtc_set set = {NULL, NULL, &places};
+    struct rt_nvrtc_set set = {.places = &places};
     const struct rt_nvrtc *found = NULL;
 
     (void)state;
@@ -189,7 +189,7 @@ static void one_in_the_process_wins(void **state)
     struct world *world = *state; /* has opened the stub, so it is in the process */
     static const char *const sonames[] = {"libnvrtc_none.so.13", STUB_NVRTC_PATH, NULL};
     const struct rt_nvrtc_places places = {sonames, "/usr/local/cuda*/lib64/libnvrtc.so.1[2-9]"};
-    struct rt_nvrtc_set set = {NULL, NULL, &places};
+    struct rt_nvrtc_set set = {.places = &places};
     const struct rt_nvrtc *found = NULL;
 
     assert_int_equal(rt_nvrtc_find(&set, target("90"), 0, &found), SMLA_OK);
@@ -235,7 +235,7 @@ static struct stub_nvrtc *copy_stub(const char *folder, const char *name, int ma
 
 static void must_find(const struct rt_nvrtc_places *places, const char *name, int32_t max_major, const char *path_end)
 {
-    struct rt_nvrtc_set set = {NULL, NULL, places};
+    struct rt_nvrtc_set set = {.places = places};
     const struct rt_nvrtc *found = NULL;
 
     assert_int_equal(rt_nvrtc_find(&set, target(name), max_major, &found), SMLA_OK);
@@ -249,7 +249,7 @@ static void newest_found_wins(void **state)
     char *folder = make_folder();
     char pattern[600];
     const struct rt_nvrtc_places places = {none, pattern};
-    struct rt_nvrtc_set set = {NULL, NULL, &places};
+    struct rt_nvrtc_set set = {.places = &places};
     const struct rt_nvrtc *found = NULL;
 
     (void)state;

@@ -18,9 +18,8 @@ static smla_context *compile_all(const smla_kernel_desc *descs, size_t count)
     return context;
 }
 
-uint8_t *smlab_of(const smla_kernel_desc *descs, size_t count, size_t *size)
+uint8_t *smlab_of_context(smla_context *context, size_t count, size_t *size)
 {
-    smla_context *context = compile_all(descs, count);
     struct rt_entry *entries = NULL;
     uint8_t *bytes = NULL;
     size_t found = 0;
@@ -29,6 +28,14 @@ uint8_t *smlab_of(const smla_kernel_desc *descs, size_t count, size_t *size)
     assert_int_equal(found, count);
     assert_int_equal(rt_smlab_build(entries, found, &bytes, size), SMLA_OK);
     free(entries);
+    return bytes;
+}
+
+uint8_t *smlab_of(const smla_kernel_desc *descs, size_t count, size_t *size)
+{
+    smla_context *context = compile_all(descs, count);
+    uint8_t *bytes = smlab_of_context(context, count, size);
+
     smla_context_destroy(context);
     return bytes;
 }
