@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Any, Dict, Optional, Tuple
 
-from . import _native, errors
+from . import _native, _nvrtc, errors
 from ._kv_format import AnyFormat, KvFormat
 from ._library import library
 
@@ -137,7 +137,10 @@ class Context:
         self._kernels: Dict[Description, Kernel] = {}
         self._support: Dict[Description, Support] = {}
         self._handle = ctypes.c_void_p()
-        desc = _native.ContextDesc(flags=_native.CONTEXT_PRIMARY, device=device, log=_log)
+        nvrtc = _nvrtc.of_this_python()
+        desc = _native.ContextDesc(
+            flags=_native.CONTEXT_PRIMARY, device=device, log=_log, nvrtc_path=os.fsencode(nvrtc) if nvrtc else None
+        )
         errors.check(library(), library().smla_context_create(ctypes.byref(desc), ctypes.byref(self._handle)))
 
     def kernel(self, description: Description) -> Kernel:
