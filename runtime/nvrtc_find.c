@@ -103,8 +103,8 @@ static smla_status refuse_unfit(const struct rt_nvrtc_set *set, const struct rt_
     const smla_status status = rt_fail(
         SMLA_ERROR_UNAVAILABLE,
         "%s is NVRTC %d.%d, and the CUDA driver (API %d.%d) loads no code built by a newer major: update the driver, "
-        "name an NVRTC %d (SMLA_NVRTC or nvrtc_path), or have one build the kernel ahead into a bundle or a cache "
-        "(smla-gen, smla-cache warm)",
+        "name an NVRTC of major %d (SMLA_NVRTC or nvrtc_path), or have one build the kernel ahead into a bundle or a "
+        "cache (smla-gen, smla-cache warm)",
         nvrtc->path, nvrtc->major, nvrtc->minor, set->driver_version / 1000, set->driver_version % 1000 / 10,
         max_major);
     rt_fail_path(nvrtc->path);

@@ -138,7 +138,7 @@ static smla_status compile_row(struct run *run, const struct gen_bundle *bundle,
     return SMLA_OK;
 }
 
-/* What the sample shall have at least once of the row's operator, as words behind it. */
+/* What the sample shall have at least once of the row's operator: the words of its description but for the heads. */
 static void list_traits(struct run *run, const struct gen_bundle *bundle)
 {
     char text[RT_DESCRIPTION_BYTES], *traits = run->traits[run->rows].text, *rest;
@@ -149,13 +149,13 @@ static void list_traits(struct run *run, const struct gen_bundle *bundle)
     for (const char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         if (strncmp(word, "h_q=", 4) == 0)
             continue;
-        const bool second = strncmp(word, "extra_kv=", 9) == 0; /* joins the word before it */
         const char *kernel = strncmp(word, "d_qk=", 5) == 0 ? bundle->plan.kernel : "";
-        size += (size_t)snprintf(traits + size, TRAITS_BYTES - size, "%s%s%s",
-                                 second ? "+"
-                                 : size ? " "
-                                        : "",
-                                 kernel, second ? word + 9 : word);
+        const char *between = size ? " " : "";
+        if (strncmp(word, "extra_kv=", 9) == 0) { /* one trait with the first cache's format */
+            between = "+";
+            word += 9;
+        }
+        size += (size_t)snprintf(traits + size, TRAITS_BYTES - size, "%s%s%s", between, kernel, word);
     }
     run->rows++;
 }

@@ -115,7 +115,7 @@ static void test_J10_19_newer_major_than_the_driver(void **state)
     world->nvrtc->major = 13;
     world->nvrtc->minor = 0;
     assert_int_equal(smla_prepare(world->context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
-    assert_error(SMLA_ERROR_UNAVAILABLE, "NVRTC 13.0", "driver (API 12.8)", "name an NVRTC 12", "smla-gen");
+    assert_error(SMLA_ERROR_UNAVAILABLE, "NVRTC 13.0", "driver (API 12.8)", "NVRTC of major 12", "smla-gen");
     world->driver->version = 13000;
 }
 
@@ -172,7 +172,7 @@ static void found_and_of_no_use(void **state)
     struct world *world = *state;
     static const char *const sonames[] = {"libnvrtc_none.so.13", STUB_NVRTC_PATH, NULL};
     const struct rt_nvrtc_places places = {sonames, "/nonexistent/cuda*/libnvrtc.so.1?"};
-    struct rt_nvrtc_set set = {NULL, NULL, &places};
+    struct rt_nvrtc_set set = {.places = &places};
     const struct rt_nvrtc *found = NULL;
 
     world->nvrtc->script =

@@ -196,7 +196,7 @@ static void assert_refused(smla_context *context, const char *version)
 
     snprintf(words, sizeof words, "NVRTC %s, and the CUDA driver (API 12.8)", version);
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_UNAVAILABLE);
-    assert_error(SMLA_ERROR_UNAVAILABLE, words, "update the driver", "name an NVRTC 12", "bundle or a cache");
+    assert_error(SMLA_ERROR_UNAVAILABLE, words, "update the driver", "NVRTC of major 12", "bundle or a cache");
     assert_null(kernel);
     smla_context_destroy(context);
 }
