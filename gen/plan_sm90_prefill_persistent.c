@@ -26,7 +26,7 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
                "of 64 columns, 16 registers each; the rest of the query is in shared memory");
     add_number(plan, "unheld_blocks", 2, "blocks", GEN_BY_PLAN,
                "at a unit's end, whose P.V does not wait for the next block's logits");
-    add_number(plan, "told_steps", 20, "steps", GEN_BY_PLAN,
+    add_number(plan, "told_steps", 28, "steps", GEN_BY_PLAN,
                "of the next block's logits, 16 columns each, before P.V of a held block may start");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
@@ -48,8 +48,8 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
                "the query's tiles that are not in registers");
     add_region(plan, "row_scale", p_slots * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "rows", heads * (4 + 4 + 1) * 4, "sums, largest logits and references of a unit");
-    add_region(plan, "barriers", (slots + 2 * p_slots + 4 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
-               "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_taken");
+    add_region(plan, "barriers", (slots + 2 * p_slots + 3 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
+               "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_rest_full");
 }
 
 bool gen_sm90_prefill_persists(const struct gen_spec *spec)

@@ -34,6 +34,12 @@ __device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/* 9.7.13.1 barrier.cta.arrive: counts as having come, and does not wait. */
+__device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
+{
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 /* 9.7.13.1 barrier.cta.red.or: waits as named_barrier_sync does; whether any of the threads came with `value` set. */
 __device__ __forceinline__ bool named_barrier_any(int barrier, int threads, bool value)
 {

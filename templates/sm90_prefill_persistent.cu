@@ -75,7 +75,7 @@ struct block_memory {
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS];
     u64 query_full[2];
-    u64 query_taken[2];
+    u64 query_rest_full;
 };
 
 /* As planned: each region begins where the one before ends. (NVRTC has no offsetof.) */
@@ -92,9 +92,10 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 /* mbarriers, each with one phase a use of what it guards; block i of keys and unit u counted through the launch:
  *
  *   output   --key_full[slot]--------->  softmax   all 256 threads' copies of the block have been written
- *   both     --query_full[u % 2]------>  softmax   the unit's query has been written, by tensor copies: a tile each
- *   softmax  --query_taken[u % 2]----->  output    the query has left its slot (two: with short lists units follow each
- *                                                  other faster than all threads wait)
+ *   output   --query_full[u % 2]------>  softmax   the unit's query has been written, by tensor copies, a tile each,
+ *                                                  but for the rest of it (two: with lists of one block the next query
+ *                                                  is on its way before this one has been waited for)
+ *   softmax  --query_rest_full-------->  softmax   the rest has, too
  *   softmax  --p_ready[i % 2]--------->  output    P and row_scale of block i are stored, its logits have read the key.
  *                                                  But for a unit's last blocks this is told when the logits of block
  *                                                  i + 1 are under way: P . V is held back until the matrix unit has
@@ -104,15 +105,19 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
  *                                                  unit's last block, row_statistics are read
  *
  * A slot is written again by the warpgroup that has read it last: its half of a block of keys after its own P . V (the
- * logits came before P) or when its half of out has been read, its half of a query after query_taken. The softmax
- * warpgroup orders for wgmma what it has waited for (keys) and written (P).
+ * logits came before P) or when its half of out has been read, its half of a query once that has been taken. The
+ * softmax warpgroup orders for wgmma what it has waited for (keys) and written (P).
  *
- * Named barriers join the threads of one warpgroup. */
+ * Named barriers join the threads of one warpgroup, but for QUERY_TAKEN: there the softmax warpgroup arrives when it
+ * has taken a query out of its slot, and the output warpgroups wait. None takes the next before they have: it is copied
+ * after they waited. (An mbarrier would do but for ptxas, which serialises wgmma where such a wait stands in their
+ * loop.) */
 enum named_barrier {
-    SETUP = 0,     /* all threads */
-    REST_FREE = 1, /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
-    HALF_READ = 2, /* + half, output warpgroup: all warps have read their half of the slot, or some rows of it; when out
-                      is staged: have written it */
+    SETUP = 0,       /* all threads */
+    REST_FREE = 1,   /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
+    HALF_READ = 2,   /* + half, output warpgroup: all warps have read their half of the slot; when out is staged: have
+                        written it */
+    QUERY_TAKEN = 4, /* all threads */
 };
 
 /* Where a unit's blocks of keys lie: the slots go round one way, and the other way for the next unit. So each item goes
@@ -176,15 +181,13 @@ __device__ __forceinline__ work unit_work(const smla_prefill_params &params, u32
 /* The rows of a block of keys that a thread copies: eight threads a row, 16 rows at once, four turns. */
 static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
-static_assert(COPY_ROWS == WGMMA_K, "rows are copied as the matrix unit is done with them");
 static_assert(SMLA_QUERY_MAP_HEADS == HEADS && HALF_TILES == WARPGROUP / 32, "a warp copies a tile of the query");
 
-/* One thread: copies a tile of unit `of`'s query; heads that there are not are zeros. `number`: how many queries of
- * this block of threads went before. */
-__device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params &params, u32 of, u32 number, int tile,
-                                                block_memory &memory, u8 (&to)[TILE_BYTES])
+/* One thread: copies a tile of unit `of`'s query; heads that there are not are zeros. */
+__device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params &params, u32 of, int tile, u64 &barrier,
+                                                u8 (&to)[TILE_BYTES])
 {
-    const u32 full = shared_window_address(&memory.query_full[number % 2]);
+    const u32 full = shared_window_address(&barrier);
     mbarrier_arrive_expect_tx(full, TILE_BYTES);
     copy_tensor_3d(shared_window_address(to), &params.query_map, tile * TILE_COLUMNS, of % SMLA_HEAD_BLOCKS * HEADS,
                    of / SMLA_HEAD_BLOCKS, full);
@@ -194,6 +197,7 @@ __device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params
 template <bool PAGED> struct item_stream {
     static constexpr i32 QUERY = -1;
     u32 unit;
+    u32 turn = 0; /* of the barriers of queries */
     i32 block;             /* of keys; QUERY: the unit's query, before block 0 */
     i32 left;              /* entries from the block on that count */
     i32 entry[COPY_TURNS]; /* of this thread's rows of the block: `row` and each COPY_ROWS further */
@@ -263,55 +267,55 @@ template <bool PAGED> struct item_stream {
         return first_chunk + (u32)entry[turn] * (cache.kv_stride_token * sizeof(u16));
     }
 
-    /* Gathers this warpgroup's half of the columns of one row a thread; zeros for an invalid entry, which is not read.
-     */
-    __device__ __forceinline__ void gather(const smla_prefill_params &params, int turn, u64 source,
-                                           u8 (&slot)[TILES][TILE_BYTES]) const
-    {
-        const u32 to = shared_window_address(slot) + chunk_bytes + turn * COPY_ROWS * ROW_BYTES;
-        const bool valid = (u32)entry[turn] < params.cache[0].s_kv;
-#pragma unroll
-        for (int i = 0; i < HALF_TILES; i++)
-            cp_async_16(to + i * TILE_BYTES, (const void *)(source + i * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
-    }
-
     /* Copies what of this half's columns of the unit's query goes to registers, into a slot: a tile a warp. */
-    __device__ __forceinline__ void copy_query(const smla_prefill_tensor_params &params, u32 number, int half,
-                                               block_memory &memory, int slot)
+    __device__ __forceinline__ void copy_query(const smla_prefill_tensor_params &params, int half, block_memory &memory,
+                                               int slot)
     {
         const lane_rows rows = my_rows();
         const int tile = half * HALF_TILES + rows.warp;
         if (rows.lane == 0 && tile < REGISTER_TILES)
-            copy_query_tile(params, unit, number, tile, memory, memory.item[slot][tile]);
+            copy_query_tile(params, unit, tile, memory.query_full[turn], memory.item[slot][tile]);
+        turn ^= 1;
         block = 0;
     }
 
-    /* Ends the copying of a block of keys. */
-    __device__ __forceinline__ void end_keys(const smla_prefill_params &params, block_memory &memory, int slot)
+    /* Gathers this warpgroup's half of the columns of a block of keys; zeros for an invalid entry, which is not read.
+     */
+    __device__ __forceinline__ void gather(const smla_prefill_params &params, block_memory &memory, int slot)
     {
+        const u32 to = shared_window_address(memory.item[slot]) + chunk_bytes;
+#pragma unroll
+        for (int turn = 0; turn < COPY_TURNS; turn++) {
+            const bool valid = (u32)entry[turn] < params.cache[0].s_kv;
+            const u64 from = source(params, turn);
+#pragma unroll
+            for (int i = 0; i < HALF_TILES; i++)
+                cp_async_16(to + turn * COPY_ROWS * ROW_BYTES + i * TILE_BYTES,
+                            (const void *)(from + i * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
+        }
         cp_async_mbarrier_arrive(shared_window_address(&memory.key_full[slot]));
         advance(params);
     }
 
-    /* Where a query has been read, by the generic proxy, the copies of another one must be ordered behind that. */
-    __device__ __forceinline__ void order_behind_query() const
+    /* Starts copying the next item. All threads of the warpgroup have read what the slot held. */
+    __device__ __forceinline__ void refill(const smla_prefill_tensor_params &params, int half, block_memory &memory,
+                                           int slot)
     {
         if (block == QUERY)
-            fence_proxy_async();
+            copy_query(params, half, memory, slot);
+        else
+            gather(params.prefill, memory, slot);
     }
 
-    /* Starts copying the next item, a whole one. All threads of the warpgroup have read what the slot held. */
-    __device__ __forceinline__ void refill(const smla_prefill_tensor_params &params, int half, block_memory &memory,
-                                           int slot, u32 units_done)
+    /* The same into the slot that the next unit's query is taken from. That is read by the generic proxy, which the
+     * copy of another query must be ordered behind. */
+    __device__ __forceinline__ void refill_behind_query(const smla_prefill_tensor_params &params, int half,
+                                                        block_memory &memory, int slot)
     {
-        if (block == QUERY) {
-            copy_query(params, units_done + 1, half, memory, slot);
-            return;
-        }
-#pragma unroll
-        for (int turn = 0; turn < COPY_TURNS; turn++)
-            gather(params.prefill, turn, source(params.prefill, turn), memory.item[slot]);
-        end_keys(params.prefill, memory, slot);
+        named_barrier_sync(QUERY_TAKEN, SMLA_THREADS);
+        if (block == QUERY)
+            fence_proxy_async();
+        refill(params, half, memory, slot);
     }
 };
 
@@ -331,7 +335,7 @@ __device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, fl
     }
 }
 
-/* Starts out += P . V of one block, this half's columns, a group of 16 keys after the other. */
+/* Starts out += P . V of one block, this half's columns. */
 __device__ __forceinline__ void start_values(block_memory &memory, int half, int slot, int p_slot,
                                              float (&out)[OUTPUT_COLUMNS / 2])
 {
@@ -339,10 +343,9 @@ __device__ __forceinline__ void start_values(block_memory &memory, int half, int
     u64 v = wgmma_descriptor(shared_window_address(memory.item[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < KEYS; k += WGMMA_K) {
+    for (int k = 0; k < KEYS; k += WGMMA_K)
         wgmma_m64n256k16_b_mn(out, wgmma_descriptor_plus(p, k * 2), wgmma_descriptor_plus(v, k * ROW_BYTES), 1);
-        wgmma_commit_group();
-    }
+    wgmma_commit_group();
 }
 
 /* The row that a lane finishes: of the four lanes that share two rows the first and third the lower. */
@@ -416,14 +419,16 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
     item_stream<PAGED> next(params, half);
     if (next.there(params)) {
         /* Nothing is to wait for yet: two blocks of keys, and the first query in the last slot. */
-        next.copy_query(tensor_params, 0, half, memory, SLOTS - 1);
+        next.copy_query(tensor_params, half, memory, SLOTS - 1);
 #pragma unroll 1
         for (int slot = 0; slot < SLOTS - 1 && next.there(params); slot++)
-            next.refill(tensor_params, half, memory, slot, 0);
+            next.refill(tensor_params, half, memory, slot);
+        if (next.there(params))
+            next.refill_behind_query(tensor_params, half, memory, SLOTS - 1);
     }
 
     slot_sequence key = {0, 1};
-    u32 p_index = 0, units_done = 0;
+    u32 p_index = 0;
     bool staged = false; /* out of the unit before is on its way out of its slot, which is to be refilled */
     for (u32 unit = blockIdx.x; unit < unit_count(params); unit += gridDim.x) {
         const work w = unit_work(params, unit);
@@ -433,67 +438,35 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
             store_empty(w, half);
             continue;
         }
-        if (units_done == 0 && next.there(params)) {
-            mbarrier_wait(shared_window_address(&memory.query_taken[0]), 0);
-            next.order_behind_query();
-            next.refill(tensor_params, half, memory, SLOTS - 1, units_done);
-        }
         float out[OUTPUT_COLUMNS / 2] = {};
-        for (int block = 0; block < w.block_count; block++, p_index++) {
+        for (int block = 0;; block++, p_index++) {
             const int p_slot = p_slot_of(p_index);
-            bool more = next.there(params);
-            mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), p_phase_of(p_index));
-            rescale_out(memory, p_slot, out);
-            start_values(memory, half, key.slot, p_slot, out);
+            const bool last = block == w.block_count - 1;
             if (staged) {
                 if (threadIdx.x % 32 == 0)
                     bulk_wait_group_read<0>();
                 named_barrier_sync(HALF_READ + half, WARPGROUP);
-                next.refill(tensor_params, half, memory, key.previous(), units_done);
+                next.refill(tensor_params, half, memory, key.previous());
                 staged = false;
-                more = next.there(params);
             }
-            if (block == w.block_count - 1)
+            /* The next unit's query leaves its slot before this unit's last softmax. */
+            if (last && next.there(params))
+                next.refill_behind_query(tensor_params, half, memory, key.next());
+            mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), p_phase_of(p_index));
+            rescale_out(memory, p_slot, out);
+            start_values(memory, half, key.slot, p_slot, out);
+            if (last)
                 break;
-
-            /* Refill the slot, its first rows while the others are still read. */
-            const bool keys = more && next.block != next.QUERY;
-            u64 source[COPY_TURNS];
-#pragma unroll
-            for (int turn = 0; turn < COPY_TURNS; turn++)
-                source[turn] = next.source(params, turn);
-            wgmma_wait_group<3>();
-            named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (keys)
-                next.gather(params, 0, source[0], memory.item[key.slot]);
-            wgmma_wait_group<2>();
-            named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (keys)
-                next.gather(params, 1, source[1], memory.item[key.slot]);
-            wgmma_wait_group<1>();
-            named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (keys)
-                next.gather(params, 2, source[2], memory.item[key.slot]);
             wgmma_wait_group<0>();
             mbarrier_arrive(shared_window_address(&memory.p_free[p_slot]));
             named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (keys) {
-                next.gather(params, 3, source[3], memory.item[key.slot]);
-                next.end_keys(params, memory, key.slot);
-            } else if (more)
-                next.copy_query(tensor_params, units_done + 1, half, memory, key.slot);
+            if (next.there(params))
+                next.refill(tensor_params, half, memory, key.slot);
             key.slot = key.next();
         }
-        /* While the matrix unit works on the last block: the next unit's query leaves its slot. */
-        units_done++;
-        const float sink = load_sink(w, finish_row_of_lane());
-        if (next.there(params)) {
-            mbarrier_wait(shared_window_address(&memory.query_taken[units_done % 2]), units_done / 2 % 2);
-            next.order_behind_query();
-            next.refill(tensor_params, half, memory, key.next(), units_done);
-        }
+        /* While the matrix unit works on the last block. */
         float low, high;
-        finish_rows(w, memory.rows, sink, half == 0, low, high);
+        finish_rows(w, memory.rows, load_sink(w, finish_row_of_lane()), half == 0, low, high);
         wgmma_wait_group<0>();
         mbarrier_arrive(shared_window_address(&memory.p_free[p_slot_of(p_index++)]));
         named_barrier_sync(HALF_READ + half, WARPGROUP);
@@ -514,9 +487,11 @@ struct softmax_state {
     float sum[2];       /* of 2^(logit - reference), this lane's columns */
 };
 
-/* Takes the query out of its slot into registers, as fragments of wgmma's A (PTX ISA 9.7.15.5.1.1.1). */
-__device__ __forceinline__ void take_query(block_memory &memory, int slot, u32 (&query)[REGISTER_STEPS][4])
+/* Takes a query out of its slot into registers, as fragments of wgmma's A (PTX ISA 9.7.15.5.1.1.1). `number`: how many
+ * of this block of threads went before. */
+__device__ __forceinline__ void take_query(block_memory &memory, u32 number, int slot, u32 (&query)[REGISTER_STEPS][4])
 {
+    mbarrier_wait(shared_window_address(&memory.query_full[number % 2]), number / 2 % 2);
     lane_rows rows = my_rows();
     int row = 16 * rows.warp + rows.lane % 16;
     u32 item = shared_window_address(memory.item[slot]);
@@ -524,6 +499,7 @@ __device__ __forceinline__ void take_query(block_memory &memory, int slot, u32 (
     for (int step = 0; step < REGISTER_STEPS; step++)
         ldmatrix_x4(query[step],
                     item + step / TILE_STEPS * TILE_BYTES + swizzled(row, step % TILE_STEPS * 2 + rows.lane / 16));
+    named_barrier_arrive(QUERY_TAKEN, SMLA_THREADS);
 }
 
 /* Sets the logits of invalid keys to -inf. A lane's columns are 2 (lane % 4) + {0, 1} in each group of 8. */
@@ -691,13 +667,12 @@ __device__ __forceinline__ void start_logits(block_memory &memory, int slot, boo
 }
 
 /* Copies the rest of unit `of`'s query; no logits that read the one before are under way. */
-__device__ __forceinline__ void copy_query_rest(const smla_prefill_tensor_params &params, u32 of, u32 number,
-                                                block_memory &memory)
+__device__ __forceinline__ void copy_query_rest(const smla_prefill_tensor_params &params, u32 of, block_memory &memory)
 {
     if (threadIdx.x % WARPGROUP == 0)
 #pragma unroll
         for (int i = 0; i < REST_TILES; i++)
-            copy_query_tile(params, of, number, REGISTER_TILES + i, memory, memory.query_rest[i]);
+            copy_query_tile(params, of, REGISTER_TILES + i, memory.query_rest_full, memory.query_rest[i]);
 }
 
 __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &tensor_params, block_memory &memory)
@@ -713,14 +688,13 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
     u32 query[REGISTER_STEPS][4];
     entry_pair entries;
     u32 unit = next_unit(params, blockIdx.x, entries);
-    if (unit < unit_count(params))
-        copy_query_rest(tensor_params, unit, 0, memory);
+    if (unit < unit_count(params)) {
+        copy_query_rest(tensor_params, unit, memory);
+        take_query(memory, 0, SLOTS - 1, query);
+    }
     while (unit < unit_count(params)) {
         const work w = unit_work(params, unit);
         softmax_state state = {{-infinity(), -infinity()}, {-infinity(), -infinity()}, {0, 0}};
-        mbarrier_wait(shared_window_address(&memory.query_full[units_done % 2]), units_done / 2 % 2);
-        take_query(memory, units_done == 0 ? SLOTS - 1 : key.next(), query);
-        mbarrier_arrive(shared_window_address(&memory.query_taken[units_done % 2]));
         bool key_there = false;
         for (int block = 0; block < w.block_count; block++, p_index++) {
             const bool last = block == w.block_count - 1;
@@ -729,6 +703,8 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
             if (!key_there)
                 mbarrier_wait(shared_window_address(&memory.key_full[key.slot]), phases >> key.slot & 1);
             phases ^= 1u << key.slot;
+            if (block == 0)
+                mbarrier_wait(shared_window_address(&memory.query_rest_full), units_done % 2);
             fence_proxy_async(); /* the keys, which others copied, and P of the block before */
             float logit[KEYS / 2];
             start_logits(memory, key.slot, tells, p_slot_of(p_index - 1), query, logit);
@@ -748,7 +724,8 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
                 key.turn();
                 if (unit < unit_count(params)) {
                     named_barrier_sync(REST_FREE, WARPGROUP);
-                    copy_query_rest(tensor_params, unit, units_done + 1, memory);
+                    copy_query_rest(tensor_params, unit, memory);
+                    take_query(memory, units_done + 1, key.next(), query);
                 }
             } else
                 key.slot = key.next();
@@ -785,10 +762,9 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
         mbarrier_init(shared_window_address(&memory.p_ready[slot]), WARPGROUP);
         mbarrier_init(shared_window_address(&memory.p_free[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
     }
-    for (int turn = 0; turn < 2; turn++) {
-        mbarrier_init(shared_window_address(&memory.query_full[turn]), TILES);
-        mbarrier_init(shared_window_address(&memory.query_taken[turn]), WARPGROUP);
-    }
+    for (int turn = 0; turn < 2; turn++)
+        mbarrier_init(shared_window_address(&memory.query_full[turn]), REGISTER_TILES);
+    mbarrier_init(shared_window_address(&memory.query_rest_full), REST_TILES);
 }
 
 template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill_tensor_params &params)
