@@ -33,8 +33,8 @@ static_assert(SMLA_SHARED_BYTES == sizeof(persistent_memory), "");
  *
  *   gather   --key_full[i % KEY_SLOTS][0]----->  softmax   its 128 threads arrive when their copies are written
  *   output   --key_free[i % KEY_SLOTS]-------->  gather    a lane of each warp arrives when P . V of block i is done
- *   output   --rows_free---------------------->  softmax   all 256 threads arrive when they have read a query's rows,
- * and out_scale
+ *   output   --rows_free---------------------->  softmax   all 256 threads arrive when they have read a query's rows
+ *                                                          and out_scale
  */
 enum more_named_barriers {
     ROWS_FINISHED = 7, /* output warpgroups: out_scale is written */
