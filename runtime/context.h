@@ -35,6 +35,7 @@ struct rt_counters {
     uint64_t self_tests;
     uint64_t self_test_failures;
     uint64_t self_test_ns;
+    uint64_t entries_refused;
 };
 
 struct smla_context {

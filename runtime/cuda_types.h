@@ -54,6 +54,7 @@ struct rt_cu_launch_config {
     X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                                   \
     X(CUDA_ERROR_INVALID_CONTEXT, 201)                                                                                 \
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                               \
+    X(CUDA_ERROR_INVALID_PTX, 218)                                                                                     \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                                         \
     X(CUDA_ERROR_NOT_FOUND, 500)                                                                                       \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                                                 \

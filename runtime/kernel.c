@@ -7,6 +7,7 @@
 #include "companion.h"
 #include "error.h"
 #include "launch.h"
+#include "obtain.h"
 #include "planning.h"
 #include "selection.h"
 #include "self_test.h"
@@ -111,13 +112,24 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     return make_choices(device, module, plan, kernel);
 }
 
+/* *image: another afterwards, where the driver refuses the one that was found. */
 static smla_status load_image(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
-                              const struct rt_entry *image, smla_kernel **out)
+                              const struct rt_entry **image, smla_kernel **out)
 {
-    const struct rt_module *module;
-    const smla_status status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module);
+    struct rt_refused refused = {.count = 0};
 
-    return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;
+    for (;;) {
+        const struct rt_module *module;
+        bool refuses;
+        smla_status status = rt_modules_get(&context->modules, device, *image, &bundle->plan, &module, &refuses);
+
+        if (status == SMLA_OK)
+            return make_kernel(device, bundle, module, out);
+        if (refuses)
+            status = rt_obtain_instead(context, bundle, device->driver->version / 1000, &refused, image);
+        if (status != SMLA_OK)
+            return status;
+    }
 }
 
 static smla_status test_kernels(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundles,
@@ -146,9 +158,9 @@ static smla_status load_bundles(smla_context *context, const struct rt_device *d
             rt_obtain_with_companion(context, bundles, count, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
                                      device->driver->version / 1000, images);
     if (status == SMLA_OK)
-        status = load_image(context, device, &bundles[0], images[0], out);
+        status = load_image(context, device, &bundles[0], &images[0], out);
     if (status == SMLA_OK && count > 1)
-        status = load_image(context, device, &bundles[1], images[1], &(*out)->companion);
+        status = load_image(context, device, &bundles[1], &images[1], &(*out)->companion);
     if (status == SMLA_OK && (context->settings.flags & SMLA_CONTEXT_SELF_TEST))
         status = test_kernels(context, device, bundles, images, *out);
     return status;

@@ -1,4 +1,5 @@
 /* libcuda_stub.so: see stub.h. Handles are small numbers, so that a log can be compared with text. */
+#include <elf.h>
 #include <stdlib.h>
 
 #include "call_log.h"
@@ -111,6 +112,7 @@ static rt_cu_result get_error_name(rt_cu_result error, const char **text)
     } names[] = {{1, "CUDA_ERROR_INVALID_VALUE"},   {3, "CUDA_ERROR_NOT_INITIALIZED"},
                  {4, "CUDA_ERROR_DEINITIALIZED"},   {100, "CUDA_ERROR_NO_DEVICE"},
                  {200, "CUDA_ERROR_INVALID_IMAGE"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+                 {218, "CUDA_ERROR_INVALID_PTX"},   {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
                  {500, "CUDA_ERROR_NOT_FOUND"},     {719, "CUDA_ERROR_LAUNCH_FAILED"}};
 
     if (called_unlogged(&state.script, "cuGetErrorName"))
@@ -246,6 +248,16 @@ static rt_cu_result ctx_pop(rt_cu_context *context)
     return 0;
 }
 
+static bool is_refused(const void *code)
+{
+    Elf64_Ehdr header;
+
+    if (state.refusal == 0 || memcmp(code, ELFMAG, SELFMAG) != 0)
+        return false;
+    memcpy(&header, code, sizeof header);
+    return header.e_entry == (Elf64_Addr)state.refused_builder;
+}
+
 static rt_cu_result library_load(rt_cu_library *library, const void *code, void *jit_options, void **jit_values,
                                  unsigned int jit_count, void *options, void **values, unsigned int count)
 {
@@ -254,6 +266,8 @@ static rt_cu_result library_load(rt_cu_library *library, const void *code, void 
     (void)options;
     (void)values;
     CALLED("cuLibraryLoadData", "%s, %u, %u", memcmp(code, "\177ELF", 4) == 0 ? "ELF" : "not ELF", jit_count, count);
+    if (is_refused(code))
+        return state.refusal;
     if (state.loading)
         state.loading(code);
     if (state.script.delay_us)
