@@ -1,6 +1,7 @@
 /* What loaders of others were reported for and a card alone can show, by the numbers of docs/bug-reports.md: preparing
  * and calling inside a capture, beside a kernel that does not end, in a second CUDA context, on a part of the card,
- * from threads, many times; and calls after somebody's kernel failed. On the emulated device what has no speed in it.
+ * from threads, many times; and calls after somebody's kernel failed. On the emulated device what has no
+ * speed in it.
  *
  * Exit 0 all passed, 1 something failed, 77 there is no card. */
 #include <dlfcn.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "decode_problem.h"
+#include "kernel.h"
 #include "problem.h"
 
 static int passed, failed;
@@ -312,6 +315,43 @@ static void test_second_context(struct bench *bench, const struct contexts *cu, 
     device_make_current(bench->device);
 }
 
+/* Kernels of a context that has a part of the card: they count its multiprocessors, launch no more blocks than it
+ * holds, and are right. */
+static void test_part(struct bench *bench, const struct contexts *cu, void *context, unsigned int count,
+                      const char *name)
+{
+    struct bench part = {.device = bench->device, .context = bench->context};
+    struct decode_bench decode = {.device = bench->device, .context = bench->context};
+    const struct decode_spec spec = {.name = name,
+                                     .b = 40,
+                                     .s_q = 1,
+                                     .caches = {{.s_kv = 4096, .topk = 900, .lengths = DECODE_LENGTHS_PER_REQUEST}},
+                                     .invalid = 0.1,
+                                     .sink = DECODE_SINK};
+    struct decode_problem problem;
+    struct plain plain = {.made = false};
+    char why[PROBLEM_WHY] = "";
+    cu->set_current(context);
+    bool fine = plain_make(&part, 64, 300, &plain, why) && decode_make(&decode, &spec, &problem, why);
+    if (fine) {
+        fine = decode_run(&decode, &problem, why) && decode_check(&decode, &problem, why);
+        const int64_t counts[] = {part.prefill->sm_count, decode.kernel->sm_count, part.prefill->most_blocks};
+        const int64_t blocks = (int64_t)part.prefill->blocks_per_sm * count;
+        if (fine && (counts[0] != count || counts[1] != count || blocks == 0 || counts[2] != blocks)) {
+            snprintf(why, sizeof(why), "counted %lld and %lld multiprocessors, %lld blocks at most",
+                     (long long)counts[0], (long long)counts[1], (long long)counts[2]);
+            fine = false;
+        }
+        decode_free(&decode, &problem);
+    }
+    report(name, fine, why);
+    plain_free(&part, &plain);
+    smla_kernel_destroy(decode.kernel);
+    smla_kernel_destroy(part.prefill);
+    smla_kernel_destroy(part.reference);
+    device_make_current(bench->device);
+}
+
 /* CUdevResource of multiprocessors is 1; where their number stands. */
 enum { RESOURCE_SM = 1, RESOURCE_BYTES = 512, RESOURCE_COUNT_AT = 96, PART_SMS = 16 };
 
@@ -330,7 +370,7 @@ static void test_green_context(struct bench *bench, const struct contexts *cu, c
     memcpy(&count, part + RESOURCE_COUNT_AT, sizeof(count));
     snprintf(text, sizeof(text), "%s (%u multiprocessors)", name, count);
     test_in_context(bench, cu, context, text);
-    device_make_current(bench->device);
+    test_part(bench, cu, context, count, "I3 a green context counts its own");
     cu->green_destroy(green);
 }
 

@@ -34,6 +34,8 @@ static const struct rule rules[] = {
     {"cuLibraryUnload", ANY_CODE, USUAL, NULL, NULL},
     {"cuDevicePrimaryCtxRelease", ANY_CODE, USUAL, NULL, NULL},
     {"cuMemRelease", ANY_CODE, USUAL, NULL, NULL},
+    /* Of which part of the device a context has. */
+    {"cuCtxGetDevResource", ANY_CODE, USUAL, NULL, NULL},
     /* The driver's way of saying that memory is none of its own, or of no virtual memory. */
     {"cuPointerGetAttributes", RT_CUDA_ERROR_INVALID_VALUE, USUAL, NULL, NULL},
     {"cuMemRetainAllocationHandle", RT_CUDA_ERROR_INVALID_VALUE, SMLA_ERROR_INVALID_ARGUMENT, "kv reaches", NULL},
@@ -126,7 +128,8 @@ static int nvrtc_calls(const struct world *world, const char *name)
 #define NAME_ROW(name, ...) {#name, 0, 0},
 static struct function driver_functions[] = {{"cuGetProcAddress_v2", 0, 0},
                                              RT_DRIVER_SYMBOLS(NAME_ROW) RT_DRIVER_CHECK_SYMBOLS(NAME_ROW)
-                                                 RT_DRIVER_TEST_SYMBOLS(NAME_ROW) RT_DRIVER_RANGE_SYMBOLS(NAME_ROW)};
+                                                 RT_DRIVER_TEST_SYMBOLS(NAME_ROW) RT_DRIVER_RANGE_SYMBOLS(NAME_ROW)
+                                                     RT_DRIVER_PART_SYMBOLS(NAME_ROW)};
 static struct function nvrtc_functions[] = {RT_NVRTC_SYMBOLS(NAME_ROW){"nvrtcGetErrorString", 0, 0}};
 
 /* Out of memory, not initialised, on its way out, PTX too new, a dead context, captures, unknown; invalid value, which

@@ -232,6 +232,18 @@ static rt_cu_result ctx_get_id(rt_cu_context context, unsigned long long *id)
     return 0;
 }
 
+static int sm_count_of(const void *context)
+{
+    return context && context == state.green_context ? state.green_sm_count : state.sm_count;
+}
+
+static rt_cu_result ctx_get_dev_resource(rt_cu_context context, struct rt_cu_multiprocessors *resource, int type)
+{
+    CALLED("cuCtxGetDevResource", "ctx %x, %d", NUMBER(context), type);
+    resource->smCount = (unsigned int)sm_count_of(context);
+    return 0;
+}
+
 static rt_cu_result ctx_push(rt_cu_context context)
 {
     CALLED("cuCtxPushCurrent", "ctx %x", NUMBER(context));
@@ -390,7 +402,9 @@ static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
 {
     CALLED("cuOccupancyMaxActiveClusters", "grid %u, block %u, shared %u, cluster %u, function %x", config->gridDimX,
            config->blockDimX, config->sharedMemBytes, config->attrs[0].value.clusterDim.x, NUMBER(function));
-    *clusters = (int)((unsigned int)state.sm_count / config->attrs[0].value.clusterDim.x);
+    const int own = sm_count_of(get_current());
+    const int present = own > 0 && own < state.sm_count ? own : state.sm_count;
+    *clusters = (int)((unsigned int)present / config->attrs[0].value.clusterDim.x);
     return 0;
 }
 
@@ -651,6 +665,7 @@ static const struct symbol symbols[] = {
     ROW("cuPointerGetAttributes", 7000, pointer_get_attributes),
     ROW("cuMemRetainAllocationHandle", 11000, mem_retain),
     ROW("cuMemRelease", 10020, mem_release),
+    ROW("cuCtxGetDevResource", 12040, ctx_get_dev_resource),
 };
 
 static const struct symbol *find_symbol(const char *name)

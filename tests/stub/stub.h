@@ -42,6 +42,8 @@ struct stub_driver {
     int max_shared_bytes;
     int max_grid_y;
     int sm_count;
+    void *green_context; /* which has so many multiprocessors of its own; NULL: none */
+    int green_sm_count;
     int function_max_threads;
     size_t param_offset;
     size_t param_bytes;
