@@ -1,6 +1,6 @@
 /* What loaders of others were reported for and a card alone can show, by the numbers of docs/bug-reports.md: preparing
- * and calling inside a capture, beside a kernel that does not end, in a second CUDA context, on a part of the card,
- * from threads, many times; and calls after somebody's kernel failed. On the emulated device what has no
+ * and calling inside a capture, beside a kernel that does not end, in a second CUDA context, on a part of the card, on
+ * two cards, from threads, many times; and calls after somebody's kernel failed. On the emulated device what has no
  * speed in it.
  *
  * Exit 0 all passed, 1 something failed, 77 there is no card. */
@@ -244,6 +244,7 @@ struct contexts {
     int (*create)(void **context, unsigned int flags, int device);
     int (*destroy)(void *context);
     int (*set_current)(void *context);
+    int (*get_current)(void **context);
     int (*get_resource)(int device, void *resource, int type);
     int (*split)(void *result, unsigned int *groups, const void *input, void *remaining, unsigned int flags,
                  unsigned int least);
@@ -269,6 +270,7 @@ static struct contexts find_contexts(void)
     find(library, "cuCtxCreate_v2", &found.create);
     find(library, "cuCtxDestroy_v2", &found.destroy);
     find(library, "cuCtxSetCurrent", &found.set_current);
+    find(library, "cuCtxGetCurrent", &found.get_current);
     find(library, "cuDeviceGetDevResource", &found.get_resource);
     find(library, "cuDevSmResourceSplitByCount", &found.split);
     find(library, "cuDevResourceGenerateDesc", &found.describe);
@@ -372,6 +374,180 @@ static void test_green_context(struct bench *bench, const struct contexts *cu, c
     test_in_context(bench, cu, context, text);
     test_part(bench, cu, context, count, "I3 a green context counts its own");
     cu->green_destroy(green);
+}
+
+/* ---- Two devices -------------------------------------------------------------------------------------------- */
+
+enum { DEVICES = 2 };
+enum current { CURRENT_ITS_OWN, CURRENT_THE_OTHER, CURRENT_NONE, CURRENTS };
+
+/* A device, and the kernel of one smla context for it. */
+struct side {
+    struct device *device;
+    struct bench bench;
+    struct plain plain;
+    void *stream;
+};
+
+struct sides {
+    const struct contexts *cu;
+    smla_context *context;
+    struct side side[DEVICES];
+};
+
+static bool make_current(const struct sides *sides, int device, enum current current)
+{
+    if (current == CURRENT_NONE)
+        return sides->cu->set_current(NULL) == 0;
+    return device_make_current(sides->side[current == CURRENT_ITS_OWN ? device : !device].device);
+}
+
+/* Calls the kernel of one device while another context is current, which it is afterwards still. */
+static bool call_on(const struct sides *sides, int device, enum current current)
+{
+    const struct side *side = &sides->side[device];
+    void *before = NULL, *after = NULL;
+    return make_current(sides, device, current) && sides->cu->get_current(&before) == 0 &&
+           smla_prefill(side->bench.prefill, &side->plain.problem.args, side->stream) == SMLA_OK &&
+           sides->cu->get_current(&after) == 0 && after == before;
+}
+
+static bool same_on(struct sides *sides, int device, char why[PROBLEM_WHY])
+{
+    struct side *side = &sides->side[device];
+    return device_make_current(side->device) && plain_same(&side->bench, &side->plain, why);
+}
+
+static bool poison_on(struct sides *sides, int device)
+{
+    struct side *side = &sides->side[device];
+    return device_make_current(side->device) && plain_poison(&side->bench, &side->plain);
+}
+
+/* Prepared in each device's context: compiled or found once, in memory the second time, and loaded once a context. */
+static bool sides_make(struct sides *sides, char why[PROBLEM_WHY])
+{
+    smla_stats_counters stats = {.struct_size = sizeof(stats)};
+    enum { KERNELS = 2 }; /* and the one that judges it */
+    if (smla_context_create(NULL, &sides->context) != SMLA_OK)
+        return false;
+    for (int i = 0; i < DEVICES; i++) {
+        struct side *side = &sides->side[i];
+        side->bench = (struct bench){.device = side->device, .context = sides->context};
+        if (!device_make_current(side->device) || !plain_make(&side->bench, 64, 50, &side->plain, why) ||
+            !device_stream_create(side->device, true, &side->stream))
+            return false;
+    }
+    smla_stats(sides->context, &stats);
+    const uint64_t found = stats.compiles + stats.disk_hits + stats.bundle_hits + stats.system_hits;
+    if (found == KERNELS && stats.memory_hits == KERNELS && stats.kernels_loaded == (uint64_t)KERNELS * DEVICES)
+        return true;
+    snprintf(why, PROBLEM_WHY, "%llu kernels made or found, %llu times in memory, %llu modules",
+             (unsigned long long)found, (unsigned long long)stats.memory_hits,
+             (unsigned long long)stats.kernels_loaded);
+    return false;
+}
+
+static bool call_by_one_thread(struct sides *sides, char why[PROBLEM_WHY])
+{
+    for (int current = 0; current < CURRENTS; current++) {
+        for (int i = 0; i < DEVICES; i++)
+            if (!poison_on(sides, i))
+                return false;
+        for (int i = 0; i < DEVICES; i++)
+            if (!call_on(sides, i, (enum current)current))
+                return false;
+        for (int i = 0; i < DEVICES; i++)
+            if (!same_on(sides, i, why))
+                return false;
+    }
+    return true;
+}
+
+struct side_caller {
+    struct sides *sides;
+    int device;
+    bool fine;
+};
+
+/* Its own device's kernel, whatever is current. */
+static void *call_side_often(void *user)
+{
+    struct side_caller *caller = user;
+    enum { CALLS_A_THREAD = 3000 };
+    caller->fine = true;
+    for (int i = 0; caller->fine && i < CALLS_A_THREAD; i++)
+        caller->fine = call_on(caller->sides, caller->device, (enum current)(i % CURRENTS));
+    return NULL;
+}
+
+static bool call_by_two_threads(struct sides *sides, char why[PROBLEM_WHY])
+{
+    struct side_caller callers[DEVICES];
+    pthread_t threads[DEVICES];
+    bool fine = true;
+    for (int i = 0; fine && i < DEVICES; i++)
+        fine = poison_on(sides, i);
+    if (!fine)
+        return false;
+    for (int i = 0; i < DEVICES; i++) {
+        callers[i] = (struct side_caller){.sides = sides, .device = i};
+        if (pthread_create(&threads[i], NULL, call_side_often, &callers[i]) != 0)
+            abort(); /* the other thread has this stack */
+    }
+    for (int i = 0; i < DEVICES; i++) {
+        pthread_join(threads[i], NULL);
+        fine = fine && callers[i].fine;
+    }
+    for (int i = 0; fine && i < DEVICES; i++)
+        fine = same_on(sides, i, why);
+    return fine;
+}
+
+/* The kernel of `first` goes, and the other device's serves on. */
+static bool destroy_one(struct sides *sides, int first, char why[PROBLEM_WHY])
+{
+    smla_kernel_destroy(sides->side[first].bench.prefill);
+    sides->side[first].bench.prefill = NULL;
+    return poison_on(sides, !first) && call_on(sides, !first, CURRENT_THE_OTHER) && same_on(sides, !first, why);
+}
+
+static void sides_free(struct sides *sides, int first)
+{
+    for (int n = 0; n < DEVICES; n++) {
+        struct side *side = &sides->side[n == 0 ? first : !first];
+        device_make_current(side->device);
+        if (side->stream)
+            device_stream_destroy(side->device, side->stream);
+        plain_free(&side->bench, &side->plain);
+        smla_kernel_destroy(side->bench.prefill);
+        smla_kernel_destroy(side->bench.reference);
+        *side = (struct side){.device = side->device};
+    }
+    sides->cu->set_current(NULL); /* its modules are unloaded whatever is current */
+    smla_context_destroy(sides->context);
+    sides->context = NULL;
+}
+
+static void test_two_devices(struct bench *bench, const struct contexts *cu, const char *name)
+{
+    struct sides sides = {.cu = cu, .side = {{.device = bench->device}}};
+    char why[PROBLEM_WHY] = "", missing[DEVICE_WHY];
+    bool fine = true;
+    if (!cu->get_current || device_open(NULL, 1, &sides.side[1].device, missing) != DEVICE_OK) {
+        not_run(name, cu->get_current ? missing : "the driver lacks cuCtxGetCurrent");
+        return;
+    }
+    for (int first = 0; fine && first < DEVICES; first++) {
+        fine = sides_make(&sides, why) && call_by_one_thread(&sides, why) && call_by_two_threads(&sides, why) &&
+               destroy_one(&sides, first, why);
+        if (!fine && why[0] == '\0')
+            explain(bench, why);
+        sides_free(&sides, first);
+    }
+    report(name, fine, why);
+    device_close(sides.side[1].device);
+    device_make_current(bench->device);
 }
 
 /* ---- Threads, and many ---- */
@@ -483,6 +659,7 @@ int main(void)
         test_beside_a_nap(&bench, "31 beside a kernel that naps");
     test_second_context(&bench, &cu, "34 two CUDA contexts");
     test_green_context(&bench, &cu, "I3 a green context");
+    test_two_devices(&bench, &cu, "34 57 two devices");
     test_threads(&bench, "I2 large and small tiles by threads");
     test_memory(&bench, "I4 50 device memory of kernels");
     if (bench.emulated)
