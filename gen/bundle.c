@@ -64,7 +64,7 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
 {
     for (const char *line = file->bytes; *line; line = next_line(line)) {
         char name[64];
-        if (!include_name(line, name))
+        if (line[0] != '#' || !include_name(line, name))
             continue;
         smla_status status = add_template(bundle, name, refusal);
         if (status != SMLA_OK)

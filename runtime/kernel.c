@@ -112,6 +112,20 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     return make_choices(device, module, plan, kernel);
 }
 
+/* The driver's part of it, with next to nothing of our own. */
+static smla_status load_once(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
+                             const struct rt_entry *image, smla_kernel **out, bool *refuses)
+{
+    const uint64_t start = rt_now_ns();
+    const struct rt_module *module;
+    smla_status status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module, refuses);
+
+    if (status == SMLA_OK)
+        status = make_kernel(device, bundle, module, out);
+    rt_count(&context->counters.driver_ns, rt_now_ns() - start);
+    return status;
+}
+
 /* *image: another afterwards, where the driver refuses the one that was found. */
 static smla_status load_image(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
                               const struct rt_entry **image, smla_kernel **out)
@@ -119,14 +133,12 @@ static smla_status load_image(smla_context *context, const struct rt_device *dev
     struct rt_refused refused = {.count = 0};
 
     for (;;) {
-        const struct rt_module *module;
         bool refuses;
-        smla_status status = rt_modules_get(&context->modules, device, *image, &bundle->plan, &module, &refuses);
+        smla_status status = load_once(context, device, bundle, *image, out, &refuses);
 
-        if (status == SMLA_OK)
-            return make_kernel(device, bundle, module, out);
-        if (refuses)
-            status = rt_obtain_instead(context, bundle, device->driver->version / 1000, &refused, image);
+        if (!refuses)
+            return status;
+        status = rt_obtain_instead(context, bundle, device->driver->version / 1000, &refused, image);
         if (status != SMLA_OK)
             return status;
     }
@@ -202,6 +214,7 @@ static smla_status prepare_on(smla_context *context, const struct rt_device *dev
 smla_status rt_prepare(smla_context *context, const smla_kernel_desc *desc, rt_cu_context cuda_context,
                        smla_kernel **out)
 {
+    const uint64_t start = rt_now_ns();
     const struct rt_driver *driver;
     struct rt_device device;
     smla_kernel *kernel = NULL;
@@ -209,6 +222,7 @@ smla_status rt_prepare(smla_context *context, const smla_kernel_desc *desc, rt_c
 
     if (status == SMLA_OK)
         status = rt_device_enter(&device, driver, cuda_context);
+    rt_count(&context->counters.driver_ns, rt_now_ns() - start);
     if (status != SMLA_OK)
         return status;
     status = rt_device_leave(&device, prepare_on(context, &device, desc, &kernel));

@@ -712,6 +712,7 @@ typedef struct smla_stats_counters {
     uint64_t self_test_failures;  /* kernels that were not handed out for it, remembered ones too */
     uint64_t self_test_ns;        /* time of the tests, summed */
     uint64_t entries_refused;     /* entries that are whole and that the driver does not load: treated as misses */
+    uint64_t driver_ns;           /* time of prepares in the driver, summed: opening it, asking it, and load_ns */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */

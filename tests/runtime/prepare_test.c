@@ -131,6 +131,7 @@ static void second_prepare_shares_code(void **state)
     assert_int_equal(stats.misses, 1);
     assert_int_equal(stats.memory_hits, 1);
     assert_int_equal(stats.kernels_loaded, 1);
+    assert_true(stats.driver_ns > stats.load_ns && stats.load_ns > 0);
 }
 
 static void test_34_another_cuda_context_gets_its_own_module(void **state)

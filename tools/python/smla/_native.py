@@ -319,6 +319,7 @@ class StatsCounters(_Sized):
         ("self_test_failures", ctypes.c_uint64),
         ("self_test_ns", ctypes.c_uint64),
         ("entries_refused", ctypes.c_uint64),
+        ("driver_ns", ctypes.c_uint64),
     ]
 
 
