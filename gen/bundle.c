@@ -120,7 +120,6 @@ static void add_options(struct gen_bundle *bundle)
     snprintf(bundle->arch_option, sizeof(bundle->arch_option), "--gpu-architecture=%s", bundle->spec.target->arch);
     add_option(bundle, bundle->arch_option);
     add_option(bundle, "--std=c++17");
-    add_option(bundle, "-lineinfo");
     add_option(bundle, "-default-device");
 }
 

@@ -19,7 +19,8 @@ struct gen_bundle {
     int32_t file_count;
     int32_t option_count;
     struct gen_file files[GEN_MAX_FILES];
-    const char *options[GEN_MAX_OPTIONS]; /* that change the code; the compiler's caller adds those that do not */
+    const char *options[GEN_MAX_OPTIONS]; /* that change the code; the compiler's caller adds those that do not, and
+                                           * line tables (rt_line_option) */
     char arch_option[40];
     struct gen_text configuration; /* storage of the generated files */
     struct gen_text instructions;

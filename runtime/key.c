@@ -28,12 +28,21 @@ static void add_string(struct gen_text *text, const char *string)
     add_field(text, string, strlen(string));
 }
 
-static void add_options(struct gen_text *text, const struct gen_bundle *bundle)
+const char *rt_line_option(const struct gen_bundle *bundle, enum rt_kind kind)
 {
+    return kind == RT_KIND_PTX || bundle->spec.line_info ? "-lineinfo" : NULL;
+}
+
+static void add_options(struct gen_text *text, const struct gen_bundle *bundle, enum rt_kind kind)
+{
+    const char *lines = rt_line_option(bundle, kind);
+
     add_string(text, bundle->arch_option);
-    add_number(text, (uint64_t)bundle->option_count);
+    add_number(text, (uint64_t)bundle->option_count + (lines != NULL));
     for (int32_t i = 0; i < bundle->option_count; i++)
         add_string(text, bundle->options[i]);
+    if (lines != NULL)
+        add_string(text, lines);
 }
 
 static void add_files(struct gen_text *text, const struct gen_bundle *bundle)
@@ -52,7 +61,7 @@ smla_status rt_key_make(const struct gen_bundle *bundle, enum rt_kind kind, stru
     add_number(&text, KEY_SCHEMA);
     add_number(&text, (uint64_t)kind);
     add_string(&text, bundle->spec.target->arch);
-    add_options(&text, bundle);
+    add_options(&text, bundle, kind);
     add_files(&text, bundle);
     if (text.failed) {
         gen_text_free(&text);

@@ -120,7 +120,10 @@ enum {
 
     /* At the first prepare of a kernel on a device smla_prepare runs it on a small problem of known answer; a kernel
      * that is wrong is not handed out. See smla_prepare, "Self-test". */
-    SMLA_CONTEXT_SELF_TEST = 1u << 3
+    SMLA_CONTEXT_SELF_TEST = 1u << 3,
+
+    /* Every description stands for one with SMLA_KERNEL_LINE_INFO. Without the flag SMLA_LINE_INFO=1 does the same. */
+    SMLA_CONTEXT_LINE_INFO = 1u << 4
 };
 
 enum {
@@ -228,7 +231,11 @@ enum {
     /* Of SMLA_OP_PREFILL: where the plan would choose a kernel whose blocks of threads live as long as the launch and
      * compute one query after the other (sm_90, one bf16 cache, d_qk 512, 57 to 64 or 81 to 128 heads), one that has a
      * block a query instead, or a cluster of them. Slower (docs/performance.md); for comparison. */
-    SMLA_KERNEL_NOT_PERSISTENT = 1u << 1
+    SMLA_KERNEL_NOT_PERSISTENT = 1u << 1,
+    /* Of any operator: the cubin has line tables, by which profilers and compute-sanitizer show source lines
+     * (docs/tools.md, "Profiling"). The same instructions in a file four times as large, which takes longer to verify
+     * and to load. */
+    SMLA_KERNEL_LINE_INFO = 1u << 2
 };
 
 /* What a kernel is generated for. Everything else is an argument of the call. */

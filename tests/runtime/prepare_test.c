@@ -507,7 +507,7 @@ static void outputs_are_untouched(void **state)
     desc.kv_format = "v32";
     assert_int_not_equal(smla_prepare(world->context, &desc, &kernel), SMLA_OK);
     assert_ptr_equal(kernel, poison);
-    context_desc.flags = 16;
+    context_desc.flags = 32;
     assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);
     assert_ptr_equal(context, (void *)(uintptr_t)0xdead);
     memset(&support, 0xee, sizeof support);
