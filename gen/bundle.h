@@ -10,6 +10,7 @@ struct gen_file {
     const char *name; /* as #include'd, and as line information shows it */
     const char *bytes;
     size_t size;
+    const char *digest; /* of a template: SHA-256 in hex, worked out when the library was built; NULL: bytes say it */
 };
 
 /* files[0] is the translation unit, the others are its headers. Not to be copied: options and files point into it. */

@@ -72,6 +72,7 @@ bool mutant_make(struct bench *bench, const char *from, const char *to, struct m
     }
     bundle.files[file - 1].bytes = source;
     bundle.files[file - 1].size = strlen(source);
+    bundle.files[file - 1].digest = NULL;
     *out = (struct mutant){.kernel = *bench->prefill};
     const bool loaded = load(bench, &bundle, out);
     smla_error_info info = {.struct_size = sizeof(info)};
