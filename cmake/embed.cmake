@@ -1,4 +1,4 @@
-# Writes FILES as a C table of name, bytes, size: cmake -D OUT=... "-DFILES=a;b" [-D FUNCTION=...] -P embed.cmake
+# Writes FILES as a C table of name, bytes, size, digest of the file: cmake -D OUT=... "-DFILES=a;b" [-D FUNCTION=...] -P embed.cmake
 # FUNCTION finds a file in it by name; gen_template_find when not given.
 # Each begins with a #line that names it absolutely: for line information NVRTC would put the working folder before it.
 if(NOT DEFINED FUNCTION)
@@ -18,7 +18,8 @@ foreach(path IN LISTS FILES)
   string(LENGTH "${hex}" digits)
   math(EXPR size "${digits} / 2")
   string(APPEND text "static const unsigned char file_${index}[] = {\n${bytes}0};\n")
-  string(APPEND rows "    {\"${name}\", (const char *)file_${index}, ${size}},\n")
+  file(SHA256 ${path} digest)
+  string(APPEND rows "    {\"${name}\", (const char *)file_${index}, ${size}, \"${digest}\"},\n")
   math(EXPR index "${index} + 1")
 endforeach()
 string(APPEND text "\nstatic const struct gen_file files[] = {\n${rows}};\n\n"

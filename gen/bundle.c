@@ -8,7 +8,7 @@
 
 static void add_file(struct gen_bundle *bundle, const char *name, const char *bytes, size_t size)
 {
-    bundle->files[bundle->file_count++] = (struct gen_file){name, bytes, size};
+    bundle->files[bundle->file_count++] = (struct gen_file){.name = name, .bytes = bytes, .size = size};
 }
 
 static void add_option(struct gen_bundle *bundle, const char *option)
@@ -35,7 +35,7 @@ static smla_status add_template(struct gen_bundle *bundle, const char *name, str
     const struct gen_file *file = gen_template_find(name);
     if (!file || bundle->file_count == GEN_MAX_FILES)
         return gen_refuse(refusal, SMLA_ERROR_INTERNAL, "template \"%.60s\" is not in the library", name);
-    add_file(bundle, file->name, file->bytes, file->size);
+    bundle->files[bundle->file_count++] = *file;
     return add_includes_of(bundle, file, refusal);
 }
 
@@ -64,7 +64,7 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
 {
     for (const char *line = file->bytes; *line; line = next_line(line)) {
         char name[64];
-        if (!include_name(line, name))
+        if (line[0] != '#' || !include_name(line, name))
             continue;
         smla_status status = add_template(bundle, name, refusal);
         if (status != SMLA_OK)
@@ -103,12 +103,12 @@ static smla_status add_files(struct gen_bundle *bundle, struct gen_refusal *refu
         print_unit(&bundle->plan, &bundle->unit);
     if (bundle->configuration.failed || bundle->instructions.failed || bundle->unit.failed)
         return gen_refuse(refusal, SMLA_ERROR_OUT_OF_MEMORY, "no memory for the configuration text");
-    const struct gen_file made = {"smla_unit.cu", bundle->unit.bytes, bundle->unit.size};
+    const struct gen_file made = {.name = "smla_unit.cu", .bytes = bundle->unit.bytes, .size = bundle->unit.size};
     const struct gen_file *unit = has_unit(&bundle->plan) ? &made : gen_template_find(bundle->plan.template_name);
     if (!unit)
         return gen_refuse(refusal, SMLA_ERROR_INTERNAL, "template \"%s\" is not in the library",
                           bundle->plan.template_name);
-    add_file(bundle, unit->name, unit->bytes, unit->size);
+    bundle->files[bundle->file_count++] = *unit;
     add_file(bundle, "smla_config.cuh", bundle->configuration.bytes, bundle->configuration.size);
     if (bundle->plan.wgmma_count)
         add_file(bundle, "smla_wgmma.cuh", bundle->instructions.bytes, bundle->instructions.size);
@@ -120,7 +120,6 @@ static void add_options(struct gen_bundle *bundle)
     snprintf(bundle->arch_option, sizeof(bundle->arch_option), "--gpu-architecture=%s", bundle->spec.target->arch);
     add_option(bundle, bundle->arch_option);
     add_option(bundle, "--std=c++17");
-    add_option(bundle, "-lineinfo");
     add_option(bundle, "-default-device");
 }
 

@@ -10,6 +10,7 @@ struct gen_file {
     const char *name; /* as #include'd, and as line information shows it */
     const char *bytes;
     size_t size;
+    const char *digest; /* of a template: SHA-256 in hex, worked out when the library was built; NULL: bytes say it */
 };
 
 /* files[0] is the translation unit, the others are its headers. Not to be copied: options and files point into it. */
@@ -19,7 +20,8 @@ struct gen_bundle {
     int32_t file_count;
     int32_t option_count;
     struct gen_file files[GEN_MAX_FILES];
-    const char *options[GEN_MAX_OPTIONS]; /* that change the code; the compiler's caller adds those that do not */
+    const char *options[GEN_MAX_OPTIONS]; /* that change the code; the compiler's caller adds those that do not, and
+                                           * line tables (rt_line_option) */
     char arch_option[40];
     struct gen_text configuration; /* storage of the generated files */
     struct gen_text instructions;

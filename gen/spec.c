@@ -132,14 +132,17 @@ static smla_status check_flags(const smla_kernel_desc *desc, struct gen_refusal 
 {
     if (desc->reserved)
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED, "reserved %u: zero the description first", desc->reserved);
-    if (desc->flags & ~(uint32_t)(SMLA_KERNEL_CHECKED | SMLA_KERNEL_NOT_PERSISTENT))
+    const uint32_t of_prefill = SMLA_KERNEL_CHECKED | SMLA_KERNEL_NOT_PERSISTENT;
+    if (desc->flags & ~(of_prefill | SMLA_KERNEL_LINE_INFO))
         return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "flags 0x%x: there are SMLA_KERNEL_CHECKED (0x%x) and SMLA_KERNEL_NOT_PERSISTENT (0x%x)",
-                          desc->flags, SMLA_KERNEL_CHECKED, SMLA_KERNEL_NOT_PERSISTENT);
-    if (desc->flags && desc->op != SMLA_OP_PREFILL)
-        return gen_refuse(refusal, SMLA_ERROR_UNSUPPORTED,
-                          "flags 0x%x: there is no flag of a %s kernel, only of prefill's: use 0", desc->flags,
-                          gen_op_name(desc->op));
+                          "flags 0x%x: there are SMLA_KERNEL_CHECKED (0x%x), SMLA_KERNEL_NOT_PERSISTENT (0x%x) and "
+                          "SMLA_KERNEL_LINE_INFO (0x%x)",
+                          desc->flags, SMLA_KERNEL_CHECKED, SMLA_KERNEL_NOT_PERSISTENT, SMLA_KERNEL_LINE_INFO);
+    if ((desc->flags & of_prefill) && desc->op != SMLA_OP_PREFILL)
+        return gen_refuse(
+            refusal, SMLA_ERROR_UNSUPPORTED,
+            "flags 0x%x: of a %s kernel there is SMLA_KERNEL_LINE_INFO (0x%x), the others are of prefill's",
+            desc->flags, gen_op_name(desc->op), SMLA_KERNEL_LINE_INFO);
     return SMLA_OK;
 }
 
@@ -164,6 +167,7 @@ smla_status gen_spec_make(const smla_kernel_desc *desc, const struct gen_target 
     made.batch_invariant = desc->batch_invariant == 1;
     made.checked = (desc->flags & SMLA_KERNEL_CHECKED) != 0;
     made.not_persistent = (desc->flags & SMLA_KERNEL_NOT_PERSISTENT) != 0;
+    made.line_info = (desc->flags & SMLA_KERNEL_LINE_INFO) != 0;
     if (desc->op != SMLA_OP_COMBINE)
         status = find_kv_formats(desc, &made, refusal);
     if (status == SMLA_OK && !target)

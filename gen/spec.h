@@ -22,6 +22,7 @@ struct gen_spec {
     bool batch_invariant;
     bool checked;                  /* SMLA_KERNEL_CHECKED */
     bool not_persistent;           /* SMLA_KERNEL_NOT_PERSISTENT */
+    bool line_info;                /* SMLA_KERNEL_LINE_INFO */
     struct gen_kv_format kv;       /* name NULL: the operator reads no cache */
     struct gen_kv_format extra_kv; /* of a second cache */
     bool has_extra_kv;

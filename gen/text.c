@@ -35,14 +35,23 @@ static bool reserve(struct gen_text *text, size_t extra)
 void gen_text_add(struct gen_text *text, const char *format, ...)
 {
     va_list arguments;
-    va_start(arguments, format);
-    int size = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    if (size < 0 || !reserve(text, (size_t)size))
+    if (!reserve(text, 0))
         return;
+    const size_t room = text->capacity - text->size;
     va_start(arguments, format);
-    vsnprintf(text->bytes + text->size, (size_t)size + 1, format, arguments);
+    int size = vsnprintf(text->bytes + text->size, room, format, arguments);
     va_end(arguments);
+    if (size < 0) {
+        text->bytes[text->size] = '\0';
+        return;
+    }
+    if ((size_t)size >= room) { /* it did not fit */
+        if (!reserve(text, (size_t)size))
+            return;
+        va_start(arguments, format);
+        vsnprintf(text->bytes + text->size, (size_t)size + 1, format, arguments);
+        va_end(arguments);
+    }
     text->size += (size_t)size;
 }
 

@@ -28,16 +28,24 @@ void rt_cache_close(struct rt_cache *cache);
  * once. Returns SMLA_OK; OUT_OF_MEMORY. */
 smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, struct rt_cache **out);
 
-/* Looks for an entry for a target (arch "sm_90a"; NULL: of whatever target). builder: when not NULL, one by that
- * builder is preferred; otherwise, and next, the newest compiler's. Only compilers whose major is at most
- * max_nvrtc_major (0: any) count, the builder too: the driver loads no other's code. True: *out is verified and owned
- * by the caller. */
-bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const char *arch, const struct rt_builder *builder,
-                   int32_t max_nvrtc_major, struct rt_entry *out);
+/* What is looked for. Only compilers whose major is at most max_nvrtc_major count, the builder too: the driver loads no
+ * other's code. */
+struct rt_wanted {
+    const struct rt_key *key;
+    const char *arch;                 /* of the target, "sm_90a"; NULL: of whatever target */
+    const struct rt_builder *builder; /* preferred when not NULL; otherwise, and next, the newest compiler's */
+    int32_t max_nvrtc_major;          /* 0: any */
+    const struct rt_refused *refused; /* passed over; NULL: none */
+};
+
+/* Looks for an entry. True: *out is verified and owned by the caller. */
+bool rt_cache_find(struct rt_cache *cache, const struct rt_wanted *wanted, struct rt_entry *out);
 
 /* The same after a miss, while another process may publish: tells, counts and removes nothing. */
-bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const char *arch,
-                         const struct rt_builder *builder, int32_t max_nvrtc_major, struct rt_entry *out);
+bool rt_cache_find_again(struct rt_cache *cache, const struct rt_wanted *wanted, struct rt_entry *out);
+
+/* Removes the file of an entry that was found, unless it is another by now. */
+void rt_cache_remove(struct rt_cache *cache, const struct rt_entry *entry);
 
 /* Publishes an entry: temporary file beside the target (O_EXCL, 0600), write, fsync, rename. False when it was not
  * written (read-only, full disk, …): logged and counted, never fatal. Now and then entries that were not used for long

@@ -50,9 +50,7 @@ enum rt_read_result rt_cache_read_entry(int shard, const struct rt_cache_name *n
 /* What is looked for, and whether it was before. */
 struct search {
     struct rt_cache *cache;
-    const struct rt_key *key;
-    const char *arch; /* NULL: any */
-    int32_t max_nvrtc_major;
+    const struct rt_wanted *wanted;
     bool again; /* what cannot be used was told, counted and removed the first time */
 };
 
@@ -62,7 +60,7 @@ static struct rt_event event_of(const struct search *search, uint32_t kind)
                              .level = SMLA_LOG_WARNING,
                              .status = SMLA_ERROR_IO,
                              .tier = rt_cache_tier(search->cache),
-                             .key = search->key};
+                             .key = search->wanted->key};
 }
 
 static void report_unused(const struct search *search, const struct rt_cache_name *name, enum rt_read_result result,
@@ -90,11 +88,12 @@ static void report_unused_folder(const struct search *search, const char *shard,
 static enum rt_read_result read_wanted(const struct search *search, int shard, const struct rt_cache_name *name,
                                        struct rt_entry *out, struct stat *status, char *why)
 {
+    const char *arch = search->wanted->arch;
     struct rt_entry entry;
     const enum rt_read_result result = rt_cache_read_entry(shard, name, &entry, status, why);
 
-    if (result == RT_READ_OK && search->arch != NULL && strcmp(entry.info.arch, search->arch) != 0) {
-        rt_refuse(why, "built for %s instead of %s", entry.info.arch, search->arch);
+    if (result == RT_READ_OK && arch != NULL && strcmp(entry.info.arch, arch) != 0) {
+        rt_refuse(why, "built for %s instead of %s", entry.info.arch, arch);
         rt_entry_free(&entry);
         return RT_READ_DAMAGED;
     }
@@ -103,7 +102,17 @@ static enum rt_read_result read_wanted(const struct search *search, int shard, c
     return result;
 }
 
-/* True when the file holds a verified entry of a compiler that counts; a damaged file is removed. */
+/* Of a compiler that counts, and not refused. */
+static bool is_wanted(const struct rt_wanted *wanted, const struct rt_entry *entry)
+{
+    struct rt_digest digest;
+
+    rt_entry_digest(entry, &digest);
+    return (wanted->max_nvrtc_major == 0 || entry->info.builder.nvrtc_major <= wanted->max_nvrtc_major) &&
+           !rt_is_refused(wanted->refused, &digest);
+}
+
+/* True when the file holds a verified entry that is wanted; a damaged file is removed. */
 static bool use_entry(const struct search *search, int shard, const struct rt_cache_name *name, struct rt_entry *out)
 {
     char why[RT_WHY_BYTES];
@@ -120,7 +129,7 @@ static bool use_entry(const struct search *search, int shard, const struct rt_ca
             (void)rt_file_remove_if_same(shard, name->file, &status);
         return false;
     }
-    if (search->max_nvrtc_major == 0 || out->info.builder.nvrtc_major <= search->max_nvrtc_major)
+    if (is_wanted(search->wanted, out))
         return true;
     rt_entry_free(out);
     return false;
@@ -158,7 +167,8 @@ static void find_newest(const struct search *search, int shard, const char *shar
         struct rt_cache_name name;
         struct rt_entry entry;
 
-        if (!is_entry_of(shard_name, item->d_name, search->key) || (tried != NULL && strcmp(item->d_name, tried) == 0))
+        if (!is_entry_of(shard_name, item->d_name, search->wanted->key) ||
+            (tried != NULL && strcmp(item->d_name, tried) == 0))
             continue;
         memcpy(name.shard, shard_name, sizeof name.shard);
         snprintf(name.file, sizeof name.file, "%s", item->d_name);
@@ -185,8 +195,9 @@ static void note_use(int shard, const struct rt_entry *entry)
         (void)utimensat(shard, name.file, NULL, AT_SYMLINK_NOFOLLOW); /* of root's entry it may fail */
 }
 
-static bool find(const struct search *search, const struct rt_builder *builder, struct rt_entry *out)
+static bool find(const struct search *search, struct rt_entry *out)
 {
+    const struct rt_builder *builder = search->wanted->builder;
     static const struct rt_digest no_build;
     char why[RT_WHY_BYTES];
     struct rt_entry found = {0};
@@ -196,7 +207,7 @@ static bool find(const struct search *search, const struct rt_builder *builder, 
 
     if (search->cache->dir == NULL)
         return false;
-    rt_cache_name_make(search->key, builder != NULL ? &builder->build_id : &no_build, &name);
+    rt_cache_name_make(search->wanted->key, builder != NULL ? &builder->build_id : &no_build, &name);
     shard = rt_cache_open_shard(search->cache, name.shard, false, &error, why);
     if (shard < 0) {
         if (error != ENOENT && !search->again)
@@ -210,22 +221,51 @@ static bool find(const struct search *search, const struct rt_builder *builder, 
     close(shard);
     if (found.file == NULL)
         return false;
+    found.tier = rt_cache_tier(search->cache);
+    found.place = search->cache->dir;
     *out = found;
     return true;
 }
 
-bool rt_cache_find(struct rt_cache *cache, const struct rt_key *key, const char *arch, const struct rt_builder *builder,
-                   int32_t max_nvrtc_major, struct rt_entry *out)
+bool rt_cache_find(struct rt_cache *cache, const struct rt_wanted *wanted, struct rt_entry *out)
 {
-    const struct search search = {cache, key, arch, max_nvrtc_major, false};
+    const struct search search = {cache, wanted, false};
 
-    return find(&search, builder, out);
+    return find(&search, out);
 }
 
-bool rt_cache_find_again(struct rt_cache *cache, const struct rt_key *key, const char *arch,
-                         const struct rt_builder *builder, int32_t max_nvrtc_major, struct rt_entry *out)
+bool rt_cache_find_again(struct rt_cache *cache, const struct rt_wanted *wanted, struct rt_entry *out)
 {
-    const struct search search = {cache, key, arch, max_nvrtc_major, true};
+    const struct search search = {cache, wanted, true};
 
-    return find(&search, builder, out);
+    return find(&search, out);
+}
+
+static bool is_same_entry(const struct rt_entry *a, const struct rt_entry *b)
+{
+    struct rt_digest digests[2];
+
+    rt_entry_digest(a, &digests[0]);
+    rt_entry_digest(b, &digests[1]);
+    return memcmp(&digests[0], &digests[1], sizeof digests[0]) == 0;
+}
+
+void rt_cache_remove(struct rt_cache *cache, const struct rt_entry *entry)
+{
+    char why[RT_WHY_BYTES];
+    struct rt_cache_name name;
+    struct rt_entry found;
+    struct stat status;
+    int error;
+
+    rt_cache_name_make(&entry->info.key, &entry->info.builder.build_id, &name);
+    const int shard = rt_cache_open_shard(cache, name.shard, false, &error, why);
+    if (shard < 0)
+        return;
+    if (rt_cache_read_entry(shard, &name, &found, &status, why) == RT_READ_OK) {
+        if (is_same_entry(&found, entry))
+            (void)rt_file_remove_if_same(shard, name.file, &status);
+        rt_entry_free(&found);
+    }
+    close(shard);
 }

@@ -10,7 +10,7 @@
 #include "error.h"
 #include "ptxas_report.h"
 
-enum { OWN_OPTIONS = 4 };
+enum { OWN_OPTIONS = 5 };
 
 /* One compilation. */
 struct job {
@@ -31,8 +31,12 @@ struct job {
  * for its report. */
 static void gather_options(struct job *job)
 {
+    const char *lines = rt_line_option(job->bundle, job->key->kind);
+
     for (int32_t i = 0; i < job->bundle->option_count; i++)
         job->options[job->option_count++] = job->bundle->options[i];
+    if (lines != NULL)
+        job->options[job->option_count++] = lines;
     job->options[job->option_count++] = "-modify-stack-limit=false";
     job->options[job->option_count++] = "-no-source-include";
     job->options[job->option_count++] = "--ptxas-options=-v";

@@ -35,6 +35,8 @@ struct rt_counters {
     uint64_t self_tests;
     uint64_t self_test_failures;
     uint64_t self_test_ns;
+    uint64_t entries_refused;
+    uint64_t driver_ns;
 };
 
 struct smla_context {

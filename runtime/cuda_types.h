@@ -45,6 +45,14 @@ struct rt_cu_launch_config {
     unsigned int numAttrs;
 };
 
+/* CUdevResource of multiprocessors, as the driver API 12.4 has it. */
+struct rt_cu_multiprocessors {
+    int type;
+    unsigned char pad[92];
+    unsigned int smCount;
+    unsigned char rest[44];
+};
+
 /* cuda.h's enumerators, here with RT_ before the name. */
 #define RT_CUDA_NUMBERS(X)                                                                                             \
     X(CUDA_SUCCESS, 0)                                                                                                 \
@@ -54,6 +62,7 @@ struct rt_cu_launch_config {
     X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                                   \
     X(CUDA_ERROR_INVALID_CONTEXT, 201)                                                                                 \
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                               \
+    X(CUDA_ERROR_INVALID_PTX, 218)                                                                                     \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                                         \
     X(CUDA_ERROR_NOT_FOUND, 500)                                                                                       \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                                                 \
@@ -93,6 +102,7 @@ struct rt_cu_launch_config {
     X(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, 3)                                                                          \
     X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                                       \
     X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)                                                                             \
+    X(CU_DEV_RESOURCE_TYPE_SM, 1)                                                                                      \
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                                                \
     X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)                                                                            \
     X(CU_GET_PROC_ADDRESS_SUCCESS, 0)                                                                                  \
@@ -141,8 +151,8 @@ enum {
        const unsigned int *box, const unsigned int *element_strides, int interleave, int swizzle, int l2_promotion,    \
        int fill))
 
-/* The same of symbols that not every kernel needs: checked kernels call the first list and the last, the self-test the
- * first and the second. They may be missing: smla_prepare says so, or, of the last list, what they tell is done
+/* The same of symbols that not every kernel needs: checked kernels call the first list and the third, the self-test the
+ * first and the second. They may be missing: smla_prepare says so, or, of the last two lists, what they tell is done
  * without.
  */
 #define RT_DRIVER_CHECK_SYMBOLS(X)                                                                                     \
@@ -160,5 +170,7 @@ enum {
     X(cuPointerGetAttributes, 7000, (unsigned int count, int *attributes, void **values, rt_cu_deviceptr pointer))     \
     X(cuMemRetainAllocationHandle, 11000, (rt_cu_allocation_handle * handle, void *address))                           \
     X(cuMemRelease, 10020, (rt_cu_allocation_handle handle))
+#define RT_DRIVER_PART_SYMBOLS(X)                                                                                      \
+    X(cuCtxGetDevResource, 12040, (rt_cu_context context, struct rt_cu_multiprocessors * resource, int type))
 
 #endif

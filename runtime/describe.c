@@ -8,17 +8,19 @@
 void rt_describe(const struct gen_spec *spec, char text[RT_DESCRIPTION_BYTES])
 {
     if (!spec->kv.name) {
-        snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_v=%d%s target=%s", gen_op_name(spec->op), spec->h_q,
-                 spec->d_v, spec->batch_invariant ? " batch_invariant" : "", spec->target->name);
+        snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_v=%d%s%s target=%s", gen_op_name(spec->op), spec->h_q,
+                 spec->d_v, spec->batch_invariant ? " batch_invariant" : "", spec->line_info ? " line_info" : "",
+                 spec->target->name);
         return;
     }
     char tile[32] = "";
     if (spec->tile_heads > 0)
         snprintf(tile, sizeof tile, " tile_heads=%d", spec->tile_heads);
-    snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s%s%s target=%s", gen_op_name(spec->op),
-             spec->h_q, spec->d_qk, spec->d_v, spec->kv.name, spec->has_extra_kv ? " extra_kv=" : "",
-             spec->has_extra_kv ? spec->extra_kv.name : "", tile, spec->batch_invariant ? " batch_invariant" : "",
-             spec->checked ? " checked" : "", spec->not_persistent ? " not_persistent" : "", spec->target->name);
+    snprintf(text, RT_DESCRIPTION_BYTES, "%s h_q=%d d_qk=%d d_v=%d kv=%s%s%s%s%s%s%s%s target=%s",
+             gen_op_name(spec->op), spec->h_q, spec->d_qk, spec->d_v, spec->kv.name,
+             spec->has_extra_kv ? " extra_kv=" : "", spec->has_extra_kv ? spec->extra_kv.name : "", tile,
+             spec->batch_invariant ? " batch_invariant" : "", spec->checked ? " checked" : "",
+             spec->not_persistent ? " not_persistent" : "", spec->line_info ? " line_info" : "", spec->target->name);
 }
 
 /* ---- Back again -------------------------------------------------------------------------------------------- */
@@ -83,6 +85,8 @@ static bool read_word(const char *word, struct rt_described *out)
         desc->flags |= SMLA_KERNEL_CHECKED;
     else if (strcmp(word, "not_persistent") == 0)
         desc->flags |= SMLA_KERNEL_NOT_PERSISTENT;
+    else if (strcmp(word, "line_info") == 0)
+        desc->flags |= SMLA_KERNEL_LINE_INFO;
     else
         return false;
     return true;
@@ -142,15 +146,28 @@ static void describe_format(const struct gen_kv_format *format, const char *pref
         snprintf(text, RT_LAYOUT_BYTES + 32, ",\"%skv_layout\":%s", prefix, layout);
 }
 
+/* ,"flags":["checked"], or "" */
+static void describe_flags(const struct gen_spec *spec, char text[64])
+{
+    const struct {
+        bool set;
+        const char *name;
+    } flags[] = {{spec->checked, "checked"}, {spec->not_persistent, "not_persistent"}, {spec->line_info, "line_info"}};
+    size_t size = 0;
+
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (flags[i].set)
+            size +=
+                (size_t)snprintf(text + size, 64 - size, "%s\"%s\"", size > 0 ? "," : ",\"flags\":[", flags[i].name);
+    snprintf(text + size, 64 - size, "%s", size > 0 ? "]" : "");
+}
+
 /* Layouts have no options: the description goes through a file. */
 static void describe_file_command(const struct gen_spec *spec, const char *output, char text[RT_COMMAND_BYTES])
 {
-    const char *const flags = spec->checked && spec->not_persistent ? ",\"flags\":[\"checked\",\"not_persistent\"]"
-                              : spec->checked                       ? ",\"flags\":[\"checked\"]"
-                              : spec->not_persistent                ? ",\"flags\":[\"not_persistent\"]"
-                                                                    : "";
-    char format[RT_LAYOUT_BYTES + 32], extra[RT_LAYOUT_BYTES + 32] = "";
+    char flags[64] = "", format[RT_LAYOUT_BYTES + 32], extra[RT_LAYOUT_BYTES + 32] = "";
 
+    describe_flags(spec, flags);
     describe_format(&spec->kv, "", format);
     if (spec->has_extra_kv)
         describe_format(&spec->extra_kv, "extra_", extra);
@@ -180,8 +197,8 @@ void rt_describe_command(const struct gen_spec *spec, const char *kind, const ch
         snprintf(formats, sizeof formats, " --kv-format %s%s%s", spec->kv.name,
                  spec->has_extra_kv ? " --extra-kv-format " : "", spec->has_extra_kv ? spec->extra_kv.name : "");
     }
-    snprintf(text, RT_COMMAND_BYTES, "smla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s%s%s", spec->target->name,
+    snprintf(text, RT_COMMAND_BYTES, "smla-gen --sm %s --op %s --h-q %d%s --d-v %d%s%s%s%s%s%s", spec->target->name,
              gen_op_name(spec->op), spec->h_q, width, spec->d_v, formats,
              spec->batch_invariant ? " --batch-invariant" : "", spec->checked ? " --checked" : "",
-             spec->not_persistent ? " --not-persistent" : "", output);
+             spec->not_persistent ? " --not-persistent" : "", spec->line_info ? " --line-info" : "", output);
 }

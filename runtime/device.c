@@ -31,6 +31,19 @@ static smla_status read_attributes(struct rt_device *device)
     return SMLA_OK;
 }
 
+/* A green context has a part of the device's multiprocessors, which the device's attribute does not tell (that of an
+ * instance of MIG does). A driver that does not say has none. */
+static void count_own_multiprocessors(struct rt_device *device)
+{
+    struct rt_cu_multiprocessors own = {.type = RT_CU_DEV_RESOURCE_TYPE_SM};
+
+    if (device->driver->cuCtxGetDevResource == NULL ||
+        device->driver->cuCtxGetDevResource(device->context, &own, RT_CU_DEV_RESOURCE_TYPE_SM) != RT_CUDA_SUCCESS)
+        return;
+    if (own.smCount > 0 && own.smCount < (unsigned int)device->sm_count)
+        device->sm_count = (int)own.smCount;
+}
+
 static smla_status read_device(struct rt_device *device)
 {
     rt_cu_result result = device->driver->cuCtxGetDevice(&device->ordinal);
@@ -43,7 +56,10 @@ static smla_status read_device(struct rt_device *device)
     result = device->driver->cuDeviceGetName(device->name, (int)sizeof device->name, device->ordinal);
     if (result != RT_CUDA_SUCCESS)
         return rt_driver_fail(device->driver, result, "cuDeviceGetName of device %d", device->ordinal);
-    return read_attributes(device);
+    const smla_status status = read_attributes(device);
+    if (status == SMLA_OK)
+        count_own_multiprocessors(device);
+    return status;
 }
 
 smla_status rt_device_fail_none_current(void)

@@ -17,7 +17,7 @@ struct rt_device {
     int max_threads;      /* a block */
     int max_shared_bytes; /* a block, with opt-in */
     int max_grid_y;
-    int sm_count;
+    int sm_count; /* of the context: a green one has a part of the device */
     bool pushed;
     char name[96];
 };

@@ -24,6 +24,7 @@ static const struct symbol symbols[] = {
 static const struct symbol optional_symbols[] = {
 #define SYMBOL_ROW(name, version, parameters) {#name, version, offsetof(struct rt_driver, name)},
     RT_DRIVER_CHECK_SYMBOLS(SYMBOL_ROW) RT_DRIVER_TEST_SYMBOLS(SYMBOL_ROW) RT_DRIVER_RANGE_SYMBOLS(SYMBOL_ROW)
+        RT_DRIVER_PART_SYMBOLS(SYMBOL_ROW)
 #undef SYMBOL_ROW
 };
 

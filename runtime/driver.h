@@ -17,6 +17,7 @@ struct rt_driver {
     RT_DRIVER_CHECK_SYMBOLS(RT_DRIVER_MEMBER) /* NULL where the driver lacks them */
     RT_DRIVER_TEST_SYMBOLS(RT_DRIVER_MEMBER)
     RT_DRIVER_RANGE_SYMBOLS(RT_DRIVER_MEMBER)
+    RT_DRIVER_PART_SYMBOLS(RT_DRIVER_MEMBER)
 #undef RT_DRIVER_MEMBER
     int version;    /* of the driver API: 1000 * major + 10 * minor */
     pid_t pid;      /* of the process that initialised it: CUDA does not survive a fork */

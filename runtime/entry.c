@@ -374,6 +374,18 @@ void rt_entry_digest(const struct rt_entry *entry, struct rt_digest *out)
     memcpy(out->bytes, entry->file + header_size - RT_DIGEST_BYTES, RT_DIGEST_BYTES);
 }
 
+bool rt_is_refused(const struct rt_refused *refused, const struct rt_digest *entry_digest)
+{
+    for (int i = 0; refused != NULL && i < refused->count; i++) {
+        struct rt_digest digest;
+
+        rt_entry_digest(refused->entries[i], &digest);
+        if (memcmp(digest.bytes, entry_digest->bytes, sizeof digest.bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
 void rt_entry_free(struct rt_entry *entry)
 {
     free(entry->file);

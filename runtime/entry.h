@@ -29,6 +29,16 @@ struct rt_entry {
     const char *log; /* the compiler's report, NUL-terminated, or NULL; points into `file` too */
     uint8_t *file;
     size_t file_size;
+    uint32_t tier;     /* SMLA_TIER_* where it was found; NONE: it was made here */
+    const char *place; /* of what was found: the bundle file, or the folder; belongs to that tier */
+};
+
+/* Entries that verify and that the driver does not load: passed over when their kernel is looked for once more. They
+ * belong to the context, which keeps what it found. */
+enum { RT_MOST_REFUSED = 8 };
+struct rt_refused {
+    const struct rt_entry *entries[RT_MOST_REFUSED];
+    int count;
 };
 
 /* Larger files are no entries. */
@@ -47,6 +57,9 @@ bool rt_entry_read(uint8_t *file, size_t file_size, const struct rt_key *wanted,
 
 /* The digest of the entry's header, which covers all that is in the entry. */
 void rt_entry_digest(const struct rt_entry *entry, struct rt_digest *out);
+
+/* Whether an entry of that digest was refused. refused: NULL is none. */
+bool rt_is_refused(const struct rt_refused *refused, const struct rt_digest *entry_digest);
 
 void rt_entry_free(struct rt_entry *entry);
 

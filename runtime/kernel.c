@@ -7,6 +7,7 @@
 #include "companion.h"
 #include "error.h"
 #include "launch.h"
+#include "obtain.h"
 #include "planning.h"
 #include "selection.h"
 #include "self_test.h"
@@ -111,13 +112,36 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
     return make_choices(device, module, plan, kernel);
 }
 
-static smla_status load_image(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
-                              const struct rt_entry *image, smla_kernel **out)
+/* The driver's part of it, with next to nothing of our own. */
+static smla_status load_once(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
+                             const struct rt_entry *image, smla_kernel **out, bool *refuses)
 {
+    const uint64_t start = rt_now_ns();
     const struct rt_module *module;
-    const smla_status status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module);
+    smla_status status = rt_modules_get(&context->modules, device, image, &bundle->plan, &module, refuses);
 
-    return status == SMLA_OK ? make_kernel(device, bundle, module, out) : status;
+    if (status == SMLA_OK)
+        status = make_kernel(device, bundle, module, out);
+    rt_count(&context->counters.driver_ns, rt_now_ns() - start);
+    return status;
+}
+
+/* *image: another afterwards, where the driver refuses the one that was found. */
+static smla_status load_image(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundle,
+                              const struct rt_entry **image, smla_kernel **out)
+{
+    struct rt_refused refused = {.count = 0};
+
+    for (;;) {
+        bool refuses;
+        smla_status status = load_once(context, device, bundle, *image, out, &refuses);
+
+        if (!refuses)
+            return status;
+        status = rt_obtain_instead(context, bundle, device->driver->version / 1000, &refused, image);
+        if (status != SMLA_OK)
+            return status;
+    }
 }
 
 static smla_status test_kernels(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundles,
@@ -146,9 +170,9 @@ static smla_status load_bundles(smla_context *context, const struct rt_device *d
             rt_obtain_with_companion(context, bundles, count, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
                                      device->driver->version / 1000, images);
     if (status == SMLA_OK)
-        status = load_image(context, device, &bundles[0], images[0], out);
+        status = load_image(context, device, &bundles[0], &images[0], out);
     if (status == SMLA_OK && count > 1)
-        status = load_image(context, device, &bundles[1], images[1], &(*out)->companion);
+        status = load_image(context, device, &bundles[1], &images[1], &(*out)->companion);
     if (status == SMLA_OK && (context->settings.flags & SMLA_CONTEXT_SELF_TEST))
         status = test_kernels(context, device, bundles, images, *out);
     return status;
@@ -190,6 +214,7 @@ static smla_status prepare_on(smla_context *context, const struct rt_device *dev
 smla_status rt_prepare(smla_context *context, const smla_kernel_desc *desc, rt_cu_context cuda_context,
                        smla_kernel **out)
 {
+    const uint64_t start = rt_now_ns();
     const struct rt_driver *driver;
     struct rt_device device;
     smla_kernel *kernel = NULL;
@@ -197,6 +222,7 @@ smla_status rt_prepare(smla_context *context, const smla_kernel_desc *desc, rt_c
 
     if (status == SMLA_OK)
         status = rt_device_enter(&device, driver, cuda_context);
+    rt_count(&context->counters.driver_ns, rt_now_ns() - start);
     if (status != SMLA_OK)
         return status;
     status = rt_device_leave(&device, prepare_on(context, &device, desc, &kernel));

@@ -6,7 +6,7 @@
 #include "error.h"
 
 /* Raised when the list of digested fields changes, or when smla's use of the compiled code does. */
-enum { KEY_SCHEMA = 1 };
+enum { KEY_SCHEMA = 2 };
 
 static void add_number(struct gen_text *text, uint64_t value)
 {
@@ -28,20 +28,37 @@ static void add_string(struct gen_text *text, const char *string)
     add_field(text, string, strlen(string));
 }
 
-static void add_options(struct gen_text *text, const struct gen_bundle *bundle)
+const char *rt_line_option(const struct gen_bundle *bundle, enum rt_kind kind)
 {
-    add_string(text, bundle->arch_option);
-    add_number(text, (uint64_t)bundle->option_count);
-    for (int32_t i = 0; i < bundle->option_count; i++)
-        add_string(text, bundle->options[i]);
+    return kind == RT_KIND_PTX || bundle->spec.line_info ? "-lineinfo" : NULL;
 }
 
+static void add_options(struct gen_text *text, const struct gen_bundle *bundle, enum rt_kind kind)
+{
+    const char *lines = rt_line_option(bundle, kind);
+
+    add_string(text, bundle->arch_option);
+    add_number(text, (uint64_t)bundle->option_count + (lines != NULL));
+    for (int32_t i = 0; i < bundle->option_count; i++)
+        add_string(text, bundle->options[i]);
+    if (lines != NULL)
+        add_string(text, lines);
+}
+
+/* A template by its digest, which spares each process most of the work of a key. Its bytes here are one line more,
+ * which the name tells. */
 static void add_files(struct gen_text *text, const struct gen_bundle *bundle)
 {
     add_number(text, (uint64_t)bundle->file_count);
     for (int32_t i = 0; i < bundle->file_count; i++) {
-        add_string(text, bundle->files[i].name);
-        add_field(text, bundle->files[i].bytes, bundle->files[i].size);
+        const struct gen_file *file = &bundle->files[i];
+
+        add_string(text, file->name);
+        add_number(text, file->digest != NULL);
+        if (file->digest != NULL)
+            add_string(text, file->digest);
+        else
+            add_field(text, file->bytes, file->size);
     }
 }
 
@@ -52,7 +69,7 @@ smla_status rt_key_make(const struct gen_bundle *bundle, enum rt_kind kind, stru
     add_number(&text, KEY_SCHEMA);
     add_number(&text, (uint64_t)kind);
     add_string(&text, bundle->spec.target->arch);
-    add_options(&text, bundle);
+    add_options(&text, bundle, kind);
     add_files(&text, bundle);
     if (text.failed) {
         gen_text_free(&text);

@@ -14,6 +14,10 @@ struct rt_key {
     enum rt_kind kind;
 };
 
+/* The option that has the compiler write line tables, or NULL: where the description asks for them, and always into
+ * PTX, which the emulated device alone runs, and tells lines of. */
+const char *rt_line_option(const struct gen_bundle *bundle, enum rt_kind kind);
+
 /* Digests, length-prefixed and in order: schema version, kind, target, options, then name and bytes of every file.
  * No path, time, host or environment: the same description gives the same id anywhere. */
 smla_status rt_key_make(const struct gen_bundle *bundle, enum rt_kind kind, struct rt_key *key);

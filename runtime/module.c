@@ -46,12 +46,22 @@ static struct rt_module *add_module(struct rt_modules *modules, const struct rt_
     return module;
 }
 
+/* By what the image is, and not by what the driver lacks at the time. Of a function that is not there, too: the driver
+ * looks into an image when the first is asked for (facts/jit.md §0.2), and only the first one's name was checked. */
+static bool refuses_image(rt_cu_result result)
+{
+    return result == RT_CUDA_ERROR_INVALID_IMAGE || result == RT_CUDA_ERROR_NO_BINARY_FOR_GPU ||
+           result == RT_CUDA_ERROR_INVALID_PTX || result == RT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
+           result == RT_CUDA_ERROR_NOT_FOUND;
+}
+
 /* What "invalid image" and "no binary for this GPU" do not tell by themselves. */
-static smla_status fail_load(const struct rt_device *device, const struct rt_module *module, rt_cu_result result,
+static smla_status fail_load(const struct rt_device *device, struct rt_module *module, rt_cu_result result,
                              const char *call)
 {
     const struct rt_entry_info *info = &module->image->info;
 
+    module->refused = refuses_image(result);
     return rt_driver_fail(device->driver, result,
                           "%s of %s (%s, built by NVRTC %d.%d) on device %d (%s, compute capability %d.%d, driver API "
                           "%d.%d)",
@@ -99,7 +109,7 @@ static smla_status fail_layout(const struct rt_module *module, const char *what,
 
 /* The struct that this library passes. A second parameter is not asked for: asking past the last is an API error, which
  * compute-sanitizer reports, and the kernel's source is part of the key. */
-static smla_status check_parameters(const struct rt_device *device, const struct rt_module *module, rt_cu_kernel kernel,
+static smla_status check_parameters(const struct rt_device *device, struct rt_module *module, rt_cu_kernel kernel,
                                     const struct gen_plan *plan, const struct gen_variant *variant)
 {
     const int32_t wanted = variant->param_bytes ? variant->param_bytes : plan->param_bytes;
@@ -116,8 +126,8 @@ static smla_status check_parameters(const struct rt_device *device, const struct
 }
 
 /* ptxas may have given a kernel fewer threads than planned, by its registers: better told now than at a launch. */
-static smla_status check_threads(const struct rt_device *device, const struct rt_module *module,
-                                 rt_cu_function function, const struct gen_variant *variant)
+static smla_status check_threads(const struct rt_device *device, struct rt_module *module, rt_cu_function function,
+                                 const struct gen_variant *variant)
 {
     int threads = 0;
     const rt_cu_result result =
@@ -131,8 +141,8 @@ static smla_status check_threads(const struct rt_device *device, const struct rt
     return SMLA_OK;
 }
 
-static smla_status set_shared_memory(const struct rt_device *device, const struct rt_module *module,
-                                     rt_cu_function function, const struct gen_variant *variant)
+static smla_status set_shared_memory(const struct rt_device *device, struct rt_module *module, rt_cu_function function,
+                                     const struct gen_variant *variant)
 {
     const rt_cu_result result = device->driver->cuFuncSetAttribute(
         function, RT_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, variant->shared_bytes);
@@ -184,6 +194,8 @@ static smla_status make_ready(struct rt_modules *modules, const struct rt_device
                               const struct gen_plan *plan)
 {
     const uint64_t start = rt_now_ns();
+
+    module->refused = false;
     smla_status status = load_library(modules, device, module);
 
     for (int32_t i = 0; status == SMLA_OK && i < plan->variant_count; i++)
@@ -196,10 +208,11 @@ static smla_status make_ready(struct rt_modules *modules, const struct rt_device
 }
 
 smla_status rt_modules_get(struct rt_modules *modules, const struct rt_device *device, const struct rt_entry *image,
-                           const struct gen_plan *plan, const struct rt_module **out)
+                           const struct gen_plan *plan, const struct rt_module **out, bool *refused)
 {
     smla_status status = SMLA_OK;
 
+    *refused = false;
     pthread_mutex_lock(&modules->lock);
     struct rt_module *module = find_module(modules, device, image);
     if (module == NULL)
@@ -208,6 +221,8 @@ smla_status rt_modules_get(struct rt_modules *modules, const struct rt_device *d
         status = SMLA_ERROR_OUT_OF_MEMORY;
     else if (!module->ready)
         status = make_ready(modules, device, module, plan);
+    if (status != SMLA_OK && module != NULL)
+        *refused = module->refused;
     pthread_mutex_unlock(&modules->lock);
     if (status == SMLA_OK)
         *out = module;

@@ -16,6 +16,7 @@ struct rt_module {
     rt_cu_library library;
     rt_cu_function functions[GEN_MAX_VARIANTS];
     bool ready;
+    bool refused; /* the last attempt failed by what the image is */
 };
 
 struct rt_modules {
@@ -31,9 +32,10 @@ smla_status rt_modules_init(struct rt_modules *modules, const struct rt_log *log
 
 /* Finds or loads an image for the device's CUDA context, which must be current: library, kernels, functions, dynamic
  * shared memory, parameter layout. *out belongs to the modules. Returns SMLA_OK; DRIVER; INTERNAL (the parameter
- * layout is not this library's); OUT_OF_MEMORY. */
+ * layout is not this library's); OUT_OF_MEMORY. *refused: whether the driver failed by what the image is, so that
+ * another may do. */
 smla_status rt_modules_get(struct rt_modules *modules, const struct rt_device *device, const struct rt_entry *image,
-                           const struct gen_plan *plan, const struct rt_module **out);
+                           const struct gen_plan *plan, const struct rt_module **out, bool *refused);
 
 /* Unloads everything. False when the driver is on its way out, and is to be left alone. Unloading ends stream captures
  * and waits for kernels, so nothing is unloaded before (facts/jit.md §0.4). */

@@ -1,10 +1,14 @@
 #include "obtain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "cache_name.h"
 #include "describe.h"
 #include "error.h"
 #include "obtain_internal.h"
+
+enum { RT_REMOVAL_BYTES = 640 };
 
 /* ---- What is told -------------------------------------------------------------------------------------------- */
 
@@ -30,11 +34,26 @@ void rt_request_tell_remembered(const struct rt_request *request, const struct r
                     "did not compile before, and is not compiled again:");
 }
 
+/* smla-gen would find the refused entry in that folder, and take it. */
+static void describe_removal(const struct rt_request *request, char text[RT_REMOVAL_BYTES])
+{
+    char path[RT_PLACE_BYTES];
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < request->refused.count && length < RT_REMOVAL_BYTES; i++) {
+        if (request->refused.entries[i]->tier != SMLA_TIER_CACHE)
+            continue;
+        rt_entry_path(request->refused.entries[i], path);
+        length += (size_t)snprintf(text + length, RT_REMOVAL_BYTES - length, "rm '%s' && ", path);
+    }
+}
+
 static smla_status refuse_compile(const struct rt_request *request, const struct rt_key *key)
 {
     const uint32_t policy = rt_context_jit_policy(request->context);
     const char *folder = rt_cache_dir(request->context->cache);
-    char what[RT_DESCRIPTION_BYTES], command[RT_COMMAND_BYTES];
+    char what[RT_DESCRIPTION_BYTES], command[RT_COMMAND_BYTES], removal[RT_REMOVAL_BYTES];
 
     rt_count(&request->context->counters.refused_compiles, 1);
     rt_request_tell(
@@ -44,8 +63,10 @@ static smla_status refuse_compile(const struct rt_request *request, const struct
                                   : "compiling is off, and no bundle and no cache has");
     rt_describe(&request->bundle->spec, what);
     rt_describe_command(&request->bundle->spec, key->kind == RT_KIND_PTX ? "ptx" : "cubin", folder, command);
-    rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache, and compiling is %s; this builds it: %s", what,
-            policy == SMLA_JIT_SEALED ? "sealed" : "off", command);
+    describe_removal(request, removal);
+    rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache%s, and compiling is %s; this builds it: %s%s", what,
+            request->refused.count > 0 ? " in a form that the driver loads" : "",
+            policy == SMLA_JIT_SEALED ? "sealed" : "off", removal, command);
     if (folder)
         rt_fail_path(folder);
     return SMLA_ERROR_NOT_CACHED;
@@ -53,40 +74,48 @@ static smla_status refuse_compile(const struct rt_request *request, const struct
 
 /* ---- Looking ------------------------------------------------------------------------------------------------ */
 
-static void tell_found(const struct rt_request *request, const struct rt_key *key, enum rt_tier tier, uint64_t start_ns)
+static void tell_found(const struct rt_request *request, const struct rt_entry *entry, uint64_t start_ns)
 {
     static const struct {
-        uint32_t kind, tier;
+        uint32_t kind;
         const char *words;
     } rows[] = {
-        /* no read-only tier */
-        [RT_TIER_NONE] = {SMLA_EVENT_CACHE_HIT, SMLA_TIER_CACHE, "found in the cache folder:"},
-        [RT_TIER_BUNDLE] = {SMLA_EVENT_BUNDLE_HIT, SMLA_TIER_BUNDLE, "found in a bundle:"},
-        [RT_TIER_SYSTEM] = {SMLA_EVENT_SYSTEM_HIT, SMLA_TIER_SYSTEM, "found in the system folder:"},
+        [SMLA_TIER_BUNDLE] = {SMLA_EVENT_BUNDLE_HIT, "found in a bundle:"},
+        [SMLA_TIER_SYSTEM] = {SMLA_EVENT_SYSTEM_HIT, "found in the system folder:"},
+        [SMLA_TIER_CACHE] = {SMLA_EVENT_CACHE_HIT, "found in the cache folder:"},
     };
 
-    rt_request_tell(request, key,
-                    (struct rt_event){.kind = rows[tier].kind,
+    rt_request_tell(request, &entry->info.key,
+                    (struct rt_event){.kind = rows[entry->tier].kind,
                                       .level = SMLA_LOG_DEBUG,
-                                      .tier = rows[tier].tier,
+                                      .tier = entry->tier,
                                       .duration_ns = rt_now_ns() - start_ns},
-                    rows[tier].words);
+                    rows[entry->tier].words);
+}
+
+/* Points into the request. */
+static struct rt_wanted wanted_of(const struct rt_request *request, const struct rt_key *key)
+{
+    const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
+
+    return (struct rt_wanted){.key = key,
+                              .arch = request->bundle->spec.target->arch,
+                              .builder = nvrtc ? &nvrtc->builder : NULL,
+                              .max_nvrtc_major = request->max_nvrtc_major,
+                              .refused = &request->refused};
 }
 
 bool rt_request_find_on_disk(const struct rt_request *request, const struct rt_key *key, bool again,
                              struct rt_entry *out)
 {
-    const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
-    const struct rt_builder *builder = nvrtc ? &nvrtc->builder : NULL;
-    const char *arch = request->bundle->spec.target->arch;
+    const struct rt_wanted wanted = wanted_of(request, key);
     struct rt_cache *cache = request->context->cache;
     const uint64_t start = rt_now_ns();
-    const bool found = again ? rt_cache_find_again(cache, key, arch, builder, request->max_nvrtc_major, out)
-                             : rt_cache_find(cache, key, arch, builder, request->max_nvrtc_major, out);
+    const bool found = again ? rt_cache_find_again(cache, &wanted, out) : rt_cache_find(cache, &wanted, out);
 
     if (found) {
         rt_count(&request->context->counters.disk_hits, 1);
-        tell_found(request, key, RT_TIER_NONE, start);
+        tell_found(request, out, start);
     }
     return found;
 }
@@ -95,16 +124,15 @@ bool rt_request_find_on_disk(const struct rt_request *request, const struct rt_k
 static bool find_read_only(const struct rt_request *request, const struct rt_key *key, struct rt_entry *out)
 {
     struct rt_counters *counters = &request->context->counters;
-    const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
+    const struct rt_wanted wanted = wanted_of(request, key);
     const uint64_t start = rt_now_ns();
-    const enum rt_tier tier = rt_tiers_find(&request->context->tiers, key, request->bundle->spec.target->arch,
-                                            nvrtc ? &nvrtc->builder : NULL, request->max_nvrtc_major, out);
+    const bool found = rt_tiers_find(&request->context->tiers, &wanted, out);
 
-    if (tier != RT_TIER_NONE) {
-        rt_count(tier == RT_TIER_BUNDLE ? &counters->bundle_hits : &counters->system_hits, 1);
-        tell_found(request, key, tier, start);
+    if (found) {
+        rt_count(out->tier == SMLA_TIER_BUNDLE ? &counters->bundle_hits : &counters->system_hits, 1);
+        tell_found(request, out, start);
     }
-    return tier != RT_TIER_NONE;
+    return found;
 }
 
 /* ---- With a limit: a compiler cannot be stopped, so another thread waits for it ------------------------------ */
@@ -222,25 +250,94 @@ static void note_hit(const struct rt_request *request, const struct rt_key *key,
                     waited ? "another thread made" : "found in memory:");
 }
 
-smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, enum rt_kind kind,
-                      int32_t max_nvrtc_major, const struct rt_entry **out)
+static smla_status obtain(const struct rt_request *request, enum rt_kind kind, const struct rt_entry **out)
 {
-    struct rt_request request = {context, bundle, max_nvrtc_major};
+    smla_context *context = request->context;
     const uint64_t start = rt_now_ns();
+    struct rt_request asked = *request;
     enum rt_store_origin origin;
     struct rt_key key;
-    smla_status status = rt_key_make(bundle, kind, &key);
+    smla_status status = rt_key_make(request->bundle, kind, &key);
 
     if (status != SMLA_OK)
         return status;
-    status = rt_store_get(&context->store, &key, max_nvrtc_major, make_image, &request, out, &origin);
+    status = rt_store_get(&context->store, &key, request->max_nvrtc_major, &request->refused, make_image, &asked, out,
+                          &origin);
     if (origin == RT_STORE_WAITED)
         rt_count(&context->counters.shared_waits, 1);
     if (status == SMLA_OK && origin != RT_STORE_MADE)
-        note_hit(&request, &key, origin, start);
+        note_hit(request, &key, origin, start);
     if (status == SMLA_PENDING)
-        return fail_in_time(&request, &key);
+        return fail_in_time(request, &key);
     if (status != SMLA_OK && origin == RT_STORE_HAD)
-        rt_request_tell_remembered(&request, &key);
+        rt_request_tell_remembered(request, &key);
     return status;
+}
+
+smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, enum rt_kind kind,
+                      int32_t max_nvrtc_major, const struct rt_entry **out)
+{
+    const struct rt_request request = {.context = context, .bundle = bundle, .max_nvrtc_major = max_nvrtc_major};
+
+    return obtain(&request, kind, out);
+}
+
+/* ---- What the driver refuses -------------------------------------------------------------------------------- */
+
+void rt_entry_path(const struct rt_entry *entry, char path[RT_PLACE_BYTES])
+{
+    struct rt_cache_name name;
+
+    rt_cache_name_make(&entry->info.key, &entry->info.builder.build_id, &name);
+    if (entry->tier == SMLA_TIER_BUNDLE)
+        snprintf(path, RT_PLACE_BYTES, "%s", entry->place);
+    else
+        snprintf(path, RT_PLACE_BYTES, "%s/" RT_CACHE_VERSION_DIR "/%s/%.180s", entry->place, name.shard, name.file);
+}
+
+static void tell_refused(const struct rt_request *request, const struct rt_entry *image, const char *path,
+                         const char *why)
+{
+    const struct rt_event event = {.kind = SMLA_EVENT_ENTRY_REFUSED,
+                                   .level = SMLA_LOG_WARNING,
+                                   .status = SMLA_ERROR_DRIVER,
+                                   .tier = image->tier,
+                                   .key = &image->info.key,
+                                   .kernel = image->info.description};
+
+    rt_count(&request->context->counters.entries_refused, 1);
+    rt_tell(&request->context->settings.log, &event, "%s%s is whole, and the driver does not load it: %s",
+            image->tier == SMLA_TIER_BUNDLE ? "an entry of the bundle " : "the cache entry ", path, why);
+}
+
+/* The last error is that there is no other; it says now why one is wanted. Number and path are those of what failed
+ * last: the compiler, where it was asked. */
+static smla_status fail_instead(smla_status status, const struct rt_error *refusal, const char *path)
+{
+    struct rt_error failure;
+
+    rt_error_save(&failure);
+    const bool compiling = status != SMLA_ERROR_NOT_CACHED;
+    rt_fail_native(status, compiling ? failure.native_code : refusal->native_code,
+                   "%s. The driver does not load %s: %s", failure.message, path, refusal->message);
+    rt_fail_path(compiling ? failure.path : path);
+    rt_fail_log(failure.log, sizeof failure.log);
+    return status;
+}
+
+smla_status rt_obtain_instead(smla_context *context, const struct gen_bundle *bundle, int32_t max_nvrtc_major,
+                              struct rt_refused *refused, const struct rt_entry **image)
+{
+    struct rt_error refusal;
+    char path[RT_PLACE_BYTES];
+
+    rt_error_save(&refusal);
+    if ((*image)->tier == SMLA_TIER_NONE || refused->count == RT_MOST_REFUSED)
+        return refusal.status;
+    refused->entries[refused->count++] = *image;
+    const struct rt_request request = {context, bundle, max_nvrtc_major, *refused};
+    rt_entry_path(*image, path);
+    tell_refused(&request, *image, path, refusal.message);
+    const smla_status status = obtain(&request, (*image)->info.key.kind, image);
+    return status == SMLA_OK ? SMLA_OK : fail_instead(status, &refusal, path);
 }

@@ -10,4 +10,12 @@
 smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, enum rt_kind kind,
                       int32_t max_nvrtc_major, const struct rt_entry **out);
 
+/* The same for an image that was found and that the driver does not load, which is this thread's last error: told,
+ * counted, and from here on among the refused. The kernel is looked for once more, in what the tiers have besides, and
+ * is made where they have no other; what replaces an entry of the cache folder stands there instead of it.
+ * *image: the refused one; receives the other. On failure the last error says both. Returns as rt_obtain; the driver's
+ * failure itself where the image was made here, so that making it again is in vain. */
+smla_status rt_obtain_instead(smla_context *context, const struct gen_bundle *bundle, int32_t max_nvrtc_major,
+                              struct rt_refused *refused, const struct rt_entry **image);
+
 #endif

@@ -8,7 +8,13 @@ struct rt_request {
     smla_context *context;
     const struct gen_bundle *bundle;
     int32_t max_nvrtc_major;
+    struct rt_refused refused;
 };
+
+enum { RT_PLACE_BYTES = 512 };
+
+/* The file of an entry that was found. */
+void rt_entry_path(const struct rt_entry *entry, char path[RT_PLACE_BYTES]);
 
 /* Tells an event about the kernel, with the line's own words in front of its description. A failure that the caller
  * gets as a status is no warning. */

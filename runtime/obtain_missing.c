@@ -1,3 +1,4 @@
+#include <string.h>
 #include <time.h>
 
 #include "compile.h"
@@ -173,11 +174,27 @@ static bool publish(const struct rt_request *request, const struct rt_entry *ent
     return published;
 }
 
+/* What the driver does not load, so that nobody finds it any more. By the same compiler it has the same name, and is
+ * gone already. */
+static void remove_replaced(const struct rt_request *request, const struct rt_entry *by)
+{
+    for (int i = 0; i < request->refused.count; i++) {
+        const struct rt_entry *entry = request->refused.entries[i];
+
+        if (entry->tier == SMLA_TIER_CACHE &&
+            memcmp(&entry->info.builder.build_id, &by->info.builder.build_id, sizeof by->info.builder.build_id) != 0)
+            rt_cache_remove(request->context->cache, entry);
+    }
+}
+
 static smla_status compile_and_publish(const struct rt_request *request, const struct rt_key *key,
                                        struct rt_node_lock *lock, struct rt_entry *out, bool *lasting)
 {
     const smla_status status = compile(request, key, out, lasting);
     const bool published = status == SMLA_OK && publish(request, out);
+
+    if (published)
+        remove_replaced(request, out);
 
     if (!published && lock->file >= 0)
         rt_node_lock_tell_failure(lock);

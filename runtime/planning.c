@@ -53,6 +53,7 @@ smla_status rt_bundle_for(smla_context *context, const smla_kernel_desc *desc, s
 
     if (status != SMLA_OK)
         return status;
-    status = gen_bundle_make(desc, target, bundle, &refusal);
+    const smla_kernel_desc asked = rt_settings_apply(context ? &context->settings : NULL, desc);
+    status = gen_bundle_make(&asked, target, bundle, &refusal);
     return status == SMLA_OK ? SMLA_OK : rt_fail(status, "%s", refusal.text);
 }

@@ -264,7 +264,8 @@ smla_status rt_selection_make(const struct rt_settings *settings, const smla_ker
     out->count = 0;
     out->least_trusted = NULL;
     out->switched_off[0] = '\0';
-    const smla_status status = choose(settings, desc, target, out);
+    const smla_kernel_desc asked = rt_settings_apply(settings, desc);
+    const smla_status status = choose(settings, &asked, target, out);
     if (status != SMLA_OK)
         rt_selection_free(out);
     return status;

@@ -11,7 +11,8 @@
 #include "error.h"
 
 enum {
-    ALL_CONTEXT_FLAGS = SMLA_CONTEXT_PRIMARY | SMLA_CONTEXT_OWN_CACHE | SMLA_CONTEXT_UNVERIFIED | SMLA_CONTEXT_SELF_TEST
+    ALL_CONTEXT_FLAGS = SMLA_CONTEXT_PRIMARY | SMLA_CONTEXT_OWN_CACHE | SMLA_CONTEXT_UNVERIFIED |
+                        SMLA_CONTEXT_SELF_TEST | SMLA_CONTEXT_LINE_INFO
 };
 
 /* A word of an environment variable and its policy. */
@@ -86,12 +87,24 @@ static smla_status read_limit(struct rt_settings *settings, const smla_context_d
     return desc->compile_limit_ms == 0 ? limit_from_environment(&settings->compile_limit_ms) : SMLA_OK;
 }
 
+static smla_status read_line_info(struct rt_settings *settings)
+{
+    const char *value = environment("SMLA_LINE_INFO");
+
+    if (value != NULL && strcmp(value, "1") == 0)
+        settings->flags |= SMLA_CONTEXT_LINE_INFO;
+    if (value == NULL || strcmp(value, "0") == 0 || strcmp(value, "1") == 0)
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                   "the environment variable SMLA_LINE_INFO is \"%.40s\": it may be 1 or 0", value);
+}
+
 static smla_status check_desc(const smla_context_desc *desc)
 {
     if (desc->flags & ~(uint32_t)ALL_CONTEXT_FLAGS)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
                        "context flags 0x%x: there are SMLA_CONTEXT_PRIMARY (1), SMLA_CONTEXT_OWN_CACHE (2), "
-                       "SMLA_CONTEXT_UNVERIFIED (4) and SMLA_CONTEXT_SELF_TEST (8) only",
+                       "SMLA_CONTEXT_UNVERIFIED (4), SMLA_CONTEXT_SELF_TEST (8) and SMLA_CONTEXT_LINE_INFO (16) only",
                        (unsigned)desc->flags);
     if (desc->cache_policy > SMLA_CACHE_RW)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "cache_policy %u: SMLA_CACHE_* is 0 to 3",
@@ -188,6 +201,8 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
     if (status == SMLA_OK)
         status = read_limit(settings, desc);
     if (status == SMLA_OK)
+        status = read_line_info(settings);
+    if (status == SMLA_OK)
         status = copy_string(&settings->driver_path, first_of(desc->driver_path, environment("SMLA_DRIVER")));
     if (status == SMLA_OK)
         status = copy_string(&settings->nvrtc_path, first_of(desc->nvrtc_path, environment("SMLA_NVRTC")));
@@ -202,6 +217,15 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
     if (status != SMLA_OK)
         rt_settings_free(settings);
     return status;
+}
+
+smla_kernel_desc rt_settings_apply(const struct rt_settings *settings, const smla_kernel_desc *desc)
+{
+    smla_kernel_desc asked = *desc;
+
+    if (settings != NULL && (settings->flags & SMLA_CONTEXT_LINE_INFO))
+        asked.flags |= SMLA_KERNEL_LINE_INFO;
+    return asked;
 }
 
 void rt_settings_free(struct rt_settings *settings)

@@ -28,4 +28,7 @@ struct rt_settings {
 smla_status rt_settings_read(struct rt_settings *settings, const smla_context_desc *desc);
 void rt_settings_free(struct rt_settings *settings);
 
+/* A full-size description with what the settings (NULL: none) ask of every kernel. */
+smla_kernel_desc rt_settings_apply(const struct rt_settings *settings, const smla_kernel_desc *desc);
+
 #endif

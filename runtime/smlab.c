@@ -320,31 +320,44 @@ static void tell(const struct rt_smlab *smlab, const struct rt_smlab_row *row, e
             damaged ? "damaged and not used" : "not used", why);
 }
 
-bool rt_smlab_find(struct rt_smlab *smlab, const struct rt_key *key, const char *arch, const struct rt_builder *builder,
-                   int32_t max_nvrtc_major, const struct rt_log *log, struct rt_cache_counters *counters,
-                   struct rt_entry *out)
+static bool is_wanted(const struct rt_wanted *wanted, const struct rt_smlab_row *row)
 {
-    const size_t none = rt_smlab_count(smlab), first = first_row(smlab, key);
+    return strcmp(row->arch, wanted->arch) == 0 &&
+           (wanted->max_nvrtc_major == 0 || row->builder.nvrtc_major <= wanted->max_nvrtc_major) &&
+           !rt_is_refused(wanted->refused, &row->entry_digest);
+}
 
+/* The row to read: of those that are wanted, and not known to be damaged, the best. rt_smlab_count: there is none. */
+static size_t best_row(const struct rt_smlab *smlab, const struct rt_wanted *wanted)
+{
+    const size_t none = rt_smlab_count(smlab);
+    size_t best = none;
+
+    for (size_t i = first_row(smlab, wanted->key); i < none && is_of(&smlab->rows[i], wanted->key); i++) {
+        if (__atomic_load_n(&smlab->damaged[i], __ATOMIC_RELAXED) || !is_wanted(wanted, &smlab->rows[i]))
+            continue;
+        if (best == none || is_better(&smlab->rows[i].builder, &smlab->rows[best].builder, wanted->builder))
+            best = i;
+    }
+    return best;
+}
+
+bool rt_smlab_find(struct rt_smlab *smlab, const struct rt_wanted *wanted, const struct rt_log *log,
+                   struct rt_cache_counters *counters, struct rt_entry *out)
+{
     for (;;) {
-        size_t best = none;
+        const size_t best = best_row(smlab, wanted);
         char why[RT_WHY_BYTES];
 
-        for (size_t i = first; i < none && is_of(&smlab->rows[i], key); i++) {
-            const struct rt_smlab_row *row = &smlab->rows[i];
-
-            if (strcmp(row->arch, arch) != 0 || __atomic_load_n(&smlab->damaged[i], __ATOMIC_RELAXED) ||
-                (max_nvrtc_major != 0 && row->builder.nvrtc_major > max_nvrtc_major))
-                continue;
-            if (best == none || is_better(&row->builder, &smlab->rows[best].builder, builder))
-                best = i;
-        }
-        if (best == none)
+        if (best == rt_smlab_count(smlab))
             return false;
         const enum rt_read_result result = rt_smlab_read(smlab, best, out, why);
 
-        if (result == RT_READ_OK)
+        if (result == RT_READ_OK) {
+            out->tier = SMLA_TIER_BUNDLE;
+            out->place = smlab->path;
             return true;
+        }
         if (result != RT_READ_DAMAGED || !__atomic_exchange_n(&smlab->damaged[best], true, __ATOMIC_RELAXED))
             tell(smlab, &smlab->rows[best], result, why, log, counters);
         if (result != RT_READ_DAMAGED)

@@ -38,11 +38,10 @@ const struct rt_smlab_row *rt_smlab_row(const struct rt_smlab *smlab, size_t ind
  * the file or memory failed, with a sentence. */
 enum rt_read_result rt_smlab_read(const struct rt_smlab *smlab, size_t index, struct rt_entry *out, char why[256]);
 
-/* Looks for an entry for a target, by the rules of rt_cache_find. One that is damaged is passed over: counted and told
+/* Looks for an entry for a target (wanted->arch is not NULL). One that is damaged is passed over: counted and told
  * once. True: *out is verified and owned by the caller. */
-bool rt_smlab_find(struct rt_smlab *smlab, const struct rt_key *key, const char *arch, const struct rt_builder *builder,
-                   int32_t max_nvrtc_major, const struct rt_log *log, struct rt_cache_counters *counters,
-                   struct rt_entry *out);
+bool rt_smlab_find(struct rt_smlab *smlab, const struct rt_wanted *wanted, const struct rt_log *log,
+                   struct rt_cache_counters *counters, struct rt_entry *out);
 
 /* Whether all between the entries is zero, which no digest covers; otherwise a sentence. */
 bool rt_smlab_check_gaps(const struct rt_smlab *smlab, char why[256]);

@@ -38,6 +38,8 @@ smla_status smla_stats(const smla_context *context, smla_stats_counters *out)
         .self_tests = rt_counted(&own->self_tests),
         .self_test_failures = rt_counted(&own->self_test_failures),
         .self_test_ns = rt_counted(&own->self_test_ns),
+        .entries_refused = rt_counted(&own->entries_refused),
+        .driver_ns = rt_counted(&own->driver_ns),
     };
     return rt_sized_write(out, &full, sizeof full);
 }

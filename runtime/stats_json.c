@@ -71,7 +71,9 @@ static void add_number(struct gen_text *text, const char *name, uint64_t number)
     X(events)                                                                                                          \
     X(self_tests)                                                                                                      \
     X(self_test_failures)                                                                                              \
-    X(self_test_ns)
+    X(self_test_ns)                                                                                                    \
+    X(entries_refused)                                                                                                 \
+    X(driver_ns)
 
 #define COUNT_ONE(name) +1
 _Static_assert(sizeof(smla_stats_counters) == 8 + 8 * (0 COUNTERS(COUNT_ONE)), "every counter has its row");

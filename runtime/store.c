@@ -55,17 +55,37 @@ static bool same_key(const struct rt_key *a, const struct rt_key *b)
     return a->kind == b->kind && memcmp(&a->kernel_id, &b->kernel_id, sizeof a->kernel_id) == 0;
 }
 
-static bool serves(const struct rt_slot *slot, const struct rt_key *key, int32_t max_nvrtc_major)
+/* What a caller wants, and what it has no use for. */
+struct want {
+    const struct rt_key *key;
+    int32_t max_nvrtc_major;
+    const struct rt_refused *refused;
+};
+
+/* The image itself, not one of the same bytes: what was made instead of it is new, whatever its bytes. */
+static bool was_refused(const struct rt_refused *refused, const struct rt_entry *image)
 {
-    if (!same_key(&slot->key, key))
-        return false;
-    return slot->state != SLOT_READY || max_nvrtc_major == 0 || slot->image.info.builder.nvrtc_major <= max_nvrtc_major;
+    for (int i = 0; i < refused->count; i++)
+        if (refused->entries[i] == image)
+            return true;
+    return false;
 }
 
-static struct rt_slot *find_slot(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major)
+static bool serves(const struct rt_slot *slot, const struct want *want)
+{
+    if (!same_key(&slot->key, want->key))
+        return false;
+    if (slot->state != SLOT_READY)
+        return true;
+    return (want->max_nvrtc_major == 0 || slot->image.info.builder.nvrtc_major <= want->max_nvrtc_major) &&
+           !was_refused(want->refused, &slot->image);
+}
+
+/* The newest first: what was made instead of a refused image stands before it. */
+static struct rt_slot *find_slot(struct rt_store *store, const struct want *want)
 {
     for (struct rt_slot *slot = store->first; slot; slot = slot->next)
-        if (serves(slot, key, max_nvrtc_major))
+        if (serves(slot, want))
             return slot;
     return NULL;
 }
@@ -173,16 +193,15 @@ static void wait_for(struct rt_store *store, struct rt_slot *slot)
 }
 
 /* One pass under the lock. *again: the image waited for is of no use here, so look once more. */
-static smla_status get_once(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
-                            rt_store_make_fn make, void *user, const struct rt_entry **out,
-                            enum rt_store_origin *origin, bool *again)
+static smla_status get_once(struct rt_store *store, const struct want *want, rt_store_make_fn make, void *user,
+                            const struct rt_entry **out, enum rt_store_origin *origin, bool *again)
 {
-    struct rt_slot *slot = find_slot(store, key, max_nvrtc_major);
+    struct rt_slot *slot = find_slot(store, want);
 
     *again = false;
     if (slot == NULL) {
         *origin = RT_STORE_MADE;
-        slot = add_slot(store, key);
+        slot = add_slot(store, want->key);
         if (slot == NULL)
             return SMLA_ERROR_OUT_OF_MEMORY;
         make_slot(store, slot, make, user);
@@ -191,21 +210,23 @@ static smla_status get_once(struct rt_store *store, const struct rt_key *key, in
         slot->users++;
     }
     wait_for(store, slot);
-    *again = *origin != RT_STORE_MADE && !serves(slot, key, max_nvrtc_major);
+    *again = *origin != RT_STORE_MADE && !serves(slot, want);
     const smla_status status = *again ? SMLA_OK : result_of(slot, out);
     leave(slot);
     return status;
 }
 
 smla_status rt_store_get(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
-                         rt_store_make_fn make, void *user, const struct rt_entry **out, enum rt_store_origin *origin)
+                         const struct rt_refused *refused, rt_store_make_fn make, void *user,
+                         const struct rt_entry **out, enum rt_store_origin *origin)
 {
+    const struct want want = {key, max_nvrtc_major, refused};
     smla_status status;
     bool again;
 
     pthread_mutex_lock(&store->lock);
     do
-        status = get_once(store, key, max_nvrtc_major, make, user, out, origin, &again);
+        status = get_once(store, &want, make, user, out, origin, &again);
     while (again);
     pthread_mutex_unlock(&store->lock);
     return status;

@@ -35,11 +35,12 @@ smla_status rt_store_init(struct rt_store *store);
 void rt_store_free(struct rt_store *store);
 
 /* Finds an image or has `make` make it, without the lock held. max_nvrtc_major: an image by a newer major does not
- * count (0: any). *origin is set in every case. *out belongs to the store. A failure is the maker's, also for those
- * who waited: the thread's last error is set to it. SMLA_PENDING, without an error: it is being made, and the deadline
- * is past. */
+ * count (0: any), nor does one that was refused. *origin is set in every case. *out belongs to the store. A failure is
+ * the maker's, also for those who waited: the thread's last error is set to it. SMLA_PENDING, without an error: it is
+ * being made, and the deadline is past. */
 smla_status rt_store_get(struct rt_store *store, const struct rt_key *key, int32_t max_nvrtc_major,
-                         rt_store_make_fn make, void *user, const struct rt_entry **out, enum rt_store_origin *origin);
+                         const struct rt_refused *refused, rt_store_make_fn make, void *user,
+                         const struct rt_entry **out, enum rt_store_origin *origin);
 
 /* Ends what a make began that returned SMLA_PENDING: with an image, which is the store's from then on, or with a
  * failure, which is this thread's last error. */

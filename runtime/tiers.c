@@ -81,11 +81,10 @@ void rt_tiers_close(struct rt_tiers *tiers)
 
 /* ---- Finding ----------------------------------------------------------------------------------------------- */
 
-enum rt_tier rt_tiers_find(struct rt_tiers *tiers, const struct rt_key *key, const char *arch,
-                           const struct rt_builder *builder, int32_t max_nvrtc_major, struct rt_entry *out)
+bool rt_tiers_find(struct rt_tiers *tiers, const struct rt_wanted *wanted, struct rt_entry *out)
 {
     for (size_t i = 0; i < tiers->bundle_count; i++)
-        if (rt_smlab_find(tiers->bundles[i], key, arch, builder, max_nvrtc_major, &tiers->log, &tiers->counters, out))
-            return RT_TIER_BUNDLE;
-    return rt_cache_find(tiers->system, key, arch, builder, max_nvrtc_major, out) ? RT_TIER_SYSTEM : RT_TIER_NONE;
+        if (rt_smlab_find(tiers->bundles[i], wanted, &tiers->log, &tiers->counters, out))
+            return true;
+    return rt_cache_find(tiers->system, wanted, out);
 }

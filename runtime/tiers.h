@@ -6,8 +6,6 @@
 #include "settings.h"
 #include "smlab.h"
 
-enum rt_tier { RT_TIER_NONE, RT_TIER_BUNDLE, RT_TIER_SYSTEM };
-
 struct rt_tiers {
     struct rt_smlab **bundles; /* in the order of the list; those that could be opened */
     size_t bundle_count;
@@ -22,10 +20,9 @@ smla_status rt_tiers_open(struct rt_tiers *tiers, const struct rt_settings *sett
 /* Also of zeros. */
 void rt_tiers_close(struct rt_tiers *tiers);
 
-/* Looks for an entry for a target (arch "sm_90a"), by the rules of rt_cache_find. Another result than RT_TIER_NONE:
- * *out is verified and owned by the caller. */
-enum rt_tier rt_tiers_find(struct rt_tiers *tiers, const struct rt_key *key, const char *arch,
-                           const struct rt_builder *builder, int32_t max_nvrtc_major, struct rt_entry *out);
+/* Looks for an entry for a target (wanted->arch is not NULL). True: *out is verified and owned by the caller, and says
+ * which tier has it. */
+bool rt_tiers_find(struct rt_tiers *tiers, const struct rt_wanted *wanted, struct rt_entry *out);
 
 /* Takes the next path out of a list with colons between them; empty ones are passed over. path: at least as long as
  * the list. False at the end. */

@@ -213,6 +213,8 @@ static void print_text(const json_t *root)
                (long long)json_integer_value(json_object_get(policies, "compile_limit_ms")));
     if (text_of(policies, "disable")[0] != 0)
         printf("switched off  %s (SMLA_DISABLE)\n", text_of(policies, "disable"));
+    if (json_is_true(json_object_get(policies, "line_info")))
+        puts("line tables   in every kernel (SMLA_LINE_INFO)");
     print_nvrtc(json_object_get(root, "nvrtc"));
     print_driver(json_object_get(root, "driver"), json_object_get(root, "devices"));
     print_sentences("warning", json_object_get(root, "warnings"));
@@ -227,10 +229,10 @@ static json_t *policies_json(const struct rt_settings *settings)
 {
     static const char *const cache[] = {[SMLA_CACHE_OFF] = "off", [SMLA_CACHE_RO] = "ro", [SMLA_CACHE_RW] = "rw"};
     static const char *const jit[] = {[SMLA_JIT_ON] = "on", [SMLA_JIT_OFF] = "off", [SMLA_JIT_SEALED] = "sealed"};
-    return json_pack("{s:s, s:s, s:o, s:s?}", "cache", cache[settings->cache_policy], "jit", jit[settings->jit_policy],
-                     "compile_limit_ms",
+    return json_pack("{s:s, s:s, s:o, s:s?, s:b}", "cache", cache[settings->cache_policy], "jit",
+                     jit[settings->jit_policy], "compile_limit_ms",
                      settings->compile_limit_ms > 0 ? json_integer(settings->compile_limit_ms) : json_null(), "disable",
-                     settings->disable);
+                     settings->disable, "line_info", (settings->flags & SMLA_CONTEXT_LINE_INFO) != 0);
 }
 
 /* In this order: the driver's version decides which NVRTC counts, and that what a device gets. */

@@ -120,7 +120,10 @@ enum {
 
     /* At the first prepare of a kernel on a device smla_prepare runs it on a small problem of known answer; a kernel
      * that is wrong is not handed out. See smla_prepare, "Self-test". */
-    SMLA_CONTEXT_SELF_TEST = 1u << 3
+    SMLA_CONTEXT_SELF_TEST = 1u << 3,
+
+    /* Every description stands for one with SMLA_KERNEL_LINE_INFO. Without the flag SMLA_LINE_INFO=1 does the same. */
+    SMLA_CONTEXT_LINE_INFO = 1u << 4
 };
 
 enum {
@@ -228,7 +231,11 @@ enum {
     /* Of SMLA_OP_PREFILL: where the plan would choose a kernel whose blocks of threads live as long as the launch and
      * compute one query after the other (sm_90, one bf16 cache, d_qk 512, 57 to 64 or 81 to 128 heads), one that has a
      * block a query instead, or a cluster of them. Slower (docs/performance.md); for comparison. */
-    SMLA_KERNEL_NOT_PERSISTENT = 1u << 1
+    SMLA_KERNEL_NOT_PERSISTENT = 1u << 1,
+    /* Of any operator: the cubin has line tables, by which profilers and compute-sanitizer show source lines
+     * (docs/tools.md, "Profiling"). The same instructions in a file four times as large, which takes longer to verify
+     * and to load. */
+    SMLA_KERNEL_LINE_INFO = 1u << 2
 };
 
 /* What a kernel is generated for. Everything else is an argument of the call. */
@@ -309,8 +316,9 @@ typedef struct smla_kernel smla_kernel;
  * as it was. Returns SMLA_OK; INVALID_ARGUMENT; UNSUPPORTED; UNAVAILABLE (no driver or too old, no current context, no
  * NVRTC or one that does not know the target, called in a forked child, a driver without what a checked kernel or the
  * self-test calls); NOT_CACHED; COMPILE (with the log; the source is not compiled again in this process: whoever asks
- * gets the same error at once); TIMEOUT (compile_limit_ms); DRIVER; OUT_OF_MEMORY; SELF_TEST (remembered too). What may
- * pass (all but COMPILE and SELF_TEST) is tried again when it is asked for again. Since 0.1.
+ * gets the same error at once); TIMEOUT (compile_limit_ms); DRIVER; OUT_OF_MEMORY; SELF_TEST (remembered too). An entry
+ * that the driver does not load counts as not cached. What may pass (all but COMPILE and SELF_TEST) is tried again when
+ * it is asked for again. Since 0.1.
  *
  * Which kernels are chosen. One that is not verified (smla_support.trust) only with SMLA_CONTEXT_UNVERIFIED; one that
  * the kill switch names never. Without its variant for few queries, or its companion, a kernel serves their calls
@@ -710,6 +718,8 @@ typedef struct smla_stats_counters {
     uint64_t self_tests;          /* kernels that were tested; what is remembered is not tested again */
     uint64_t self_test_failures;  /* kernels that were not handed out for it, remembered ones too */
     uint64_t self_test_ns;        /* time of the tests, summed */
+    uint64_t entries_refused;     /* entries that are whole and that the driver does not load: treated as misses */
+    uint64_t driver_ns;           /* time of prepares in the driver, summed: opening it, asking it, and load_ns */
 } smla_stats_counters;
 
 /* Reads a context's counters. Returns SMLA_OK; INVALID_ARGUMENT. Since 0.1. */
@@ -737,8 +747,9 @@ SMLA_API smla_status smla_stats(const smla_context *context, smla_stats_counters
     X(SMLA_EVENT_SELF_TEST_START, 18, "self-test-start")                                                               \
     X(SMLA_EVENT_SELF_TEST_PASSED, 19, "self-test-passed")                                                             \
     X(SMLA_EVENT_SELF_TEST_FAILED, 20, "self-test-failed") /* status: SELF_TEST, or why it did not end */              \
-    X(SMLA_EVENT_SWITCHED_OFF, 21, "switched-off") /* by the kill switch; status: SMLA_OK where others serve */        \
-    X(SMLA_EVENT_UNVERIFIED, 22, "unverified")     /* a kernel that is not verified was refused */
+    X(SMLA_EVENT_SWITCHED_OFF, 21, "switched-off")   /* by the kill switch; status: SMLA_OK where others serve */      \
+    X(SMLA_EVENT_UNVERIFIED, 22, "unverified")       /* a kernel that is not verified was refused */                   \
+    X(SMLA_EVENT_ENTRY_REFUSED, 23, "entry-refused") /* an entry is whole, and the driver does not load it */
 
 enum {
 #define SMLA_EVENT_ENUM(name, value, text) name = (value),

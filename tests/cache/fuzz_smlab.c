@@ -23,7 +23,9 @@ static bool find(struct rt_smlab *smlab, const struct rt_smlab_row *row, const s
     const struct rt_log log = {.fn = NULL};
     struct rt_entry entry;
 
-    if (!rt_smlab_find(smlab, &row->key, row->arch, builder, 13, &log, &counters, &entry))
+    if (!rt_smlab_find(
+            smlab, &(struct rt_wanted){.key = &row->key, .arch = row->arch, .builder = builder, .max_nvrtc_major = 13},
+            &log, &counters, &entry))
         return false;
     check_found(&entry, row);
     const bool same = memcmp(&entry.info.builder.build_id, &row->builder.build_id, RT_DIGEST_BYTES) == 0;

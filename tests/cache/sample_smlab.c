@@ -98,7 +98,11 @@ int32_t sample_smlab_find_with(struct sample_smlab_search *search, struct rt_sml
     const struct rt_log log = {.fn = sample_log_line, .user = &search->log};
     struct rt_entry found;
 
-    if (!rt_smlab_find(smlab, &wanted->info.key, "sm_90a", builder, max_major, &log, &search->counters, &found))
+    if (!rt_smlab_find(
+            smlab,
+            &(struct rt_wanted){
+                .key = &wanted->info.key, .arch = "sm_90a", .builder = builder, .max_nvrtc_major = max_major},
+            &log, &search->counters, &found))
         return 0;
     if (found.payload_size != wanted->payload_size || memcmp(found.payload, wanted->payload, found.payload_size) != 0)
         abort();

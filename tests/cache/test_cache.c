@@ -53,7 +53,7 @@ static bool finds(struct rt_cache *cache, const struct rt_entry *wanted, const s
 {
     struct rt_entry found;
 
-    if (!rt_cache_find(cache, &wanted->info.key, NULL, builder, 0, &found))
+    if (!rt_cache_find(cache, &(struct rt_wanted){.key = &wanted->info.key, .builder = builder}, &found))
         return false;
     assert_int_equal(found.file_size, wanted->file_size);
     assert_memory_equal(found.file, wanted->file, found.file_size);
@@ -93,7 +93,8 @@ static int32_t found_by(struct rt_cache *cache, const struct rt_key *key, const 
     struct rt_entry found;
     int32_t version;
 
-    if (!rt_cache_find(cache, key, NULL, builder, max_major, &found))
+    if (!rt_cache_find(cache, &(struct rt_wanted){.key = key, .builder = builder, .max_nvrtc_major = max_major},
+                       &found))
         return -1;
     version = 100 * found.info.builder.nvrtc_major + found.info.builder.nvrtc_minor;
     rt_entry_free(&found);

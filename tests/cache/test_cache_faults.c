@@ -242,7 +242,9 @@ static bool finds(struct fixture *fixture)
 {
     struct rt_entry found;
 
-    if (!rt_cache_find(fixture->cache, &fixture->entry.info.key, NULL, &fixture->entry.info.builder, 0, &found))
+    if (!rt_cache_find(fixture->cache,
+                       &(struct rt_wanted){.key = &fixture->entry.info.key, .builder = &fixture->entry.info.builder},
+                       &found))
         return false;
     rt_entry_free(&found);
     return true;
@@ -395,7 +397,7 @@ static void test_41_entry_replaced_while_read(void **state)
     fault.call = READ_REPLACED;
     fault.skip = 2;
     fault.replaced = path;
-    assert_true(rt_cache_find(fixture->cache, &fixture->entry.info.key, NULL, NULL, 0, &found));
+    assert_true(rt_cache_find(fixture->cache, &(struct rt_wanted){.key = &fixture->entry.info.key}, &found));
     assert_int_equal(fault.call, NONE);
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(found.file_size, fixture->entry.file_size);

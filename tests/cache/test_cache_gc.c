@@ -336,7 +336,7 @@ static double find_ms(const struct gc_fixture *fixture, uint8_t seed)
         struct rt_entry found;
         const double start = now_ms();
 
-        assert_true(rt_cache_find(fixture->cache, &info.key, NULL, NULL, 0, &found));
+        assert_true(rt_cache_find(fixture->cache, &(struct rt_wanted){.key = &info.key}, &found));
         const double took = now_ms() - start;
         best = took < best ? took : best;
         rt_entry_free(&found);

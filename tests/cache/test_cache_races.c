@@ -32,7 +32,10 @@ static int work_on(struct rt_cache *cache, const struct rt_entry *entry)
         struct rt_entry found;
 
         failures += !rt_cache_publish(cache, entry);
-        if (!rt_cache_find(cache, &entry->info.key, NULL, i % 2 == 0 ? NULL : &entry->info.builder, 0, &found)) {
+        if (!rt_cache_find(
+                cache,
+                &(struct rt_wanted){.key = &entry->info.key, .builder = i % 2 == 0 ? NULL : &entry->info.builder},
+                &found)) {
             failures++;
             continue;
         }

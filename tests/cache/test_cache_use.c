@@ -23,7 +23,7 @@ static int64_t age_after_hit(struct gc_fixture *fixture, bool writable, int64_t 
 
     assert_int_equal(rt_cache_open(fixture->dir, writable, true, &fixture->to, &cache), SMLA_OK);
     gc_set_age(path, age_s);
-    assert_true(rt_cache_find(cache, &entry.info.key, NULL, NULL, 0, &found));
+    assert_true(rt_cache_find(cache, &(struct rt_wanted){.key = &entry.info.key}, &found));
     age = gc_age_of(path);
     rt_entry_free(&found);
     rt_cache_close(cache);
@@ -58,7 +58,7 @@ static void test_only_what_is_used_is_noted(void **state)
         paths[i] = sample_entry_path(fixture->dir, &made[i]);
         gc_set_age(paths[i], 9 * DAY);
     }
-    assert_true(rt_cache_find(fixture->cache, &made[0].info.key, NULL, NULL, 0, &found));
+    assert_true(rt_cache_find(fixture->cache, &(struct rt_wanted){.key = &made[0].info.key}, &found));
     assert_in_range(gc_age_of(paths[0]), 9 * DAY, 9 * DAY + 100);
     assert_in_range(gc_age_of(paths[1]), 0, 100);
     rt_entry_free(&found);

@@ -17,9 +17,11 @@ static struct gen_bundle bundle(void)
 {
     struct gen_bundle made = {
         .spec = {.target = &sm_90a},
-        .file_count = 2,
+        .file_count = 3,
         .option_count = 2,
-        .files = {{"kernel.cu", "int a;", 6}, {"config.cuh", "#define N 1", 11}},
+        .files = {{"kernel.cu", "int a;", 6, NULL},
+                  {"config.cuh", "#define N 1", 11, NULL},
+                  {"a.cuh", "int b;", 6, "00ff"}},
         .options = {"-lineinfo", "-std=c++17"},
         .arch_option = "-arch=sm_90a",
     };
@@ -92,7 +94,19 @@ static void rename_header(struct gen_bundle *made)
 }
 static void drop_header(struct gen_bundle *made)
 {
-    made->file_count = 1;
+    made->file_count = 2;
+}
+static void change_digest(struct gen_bundle *made)
+{
+    made->files[2].digest = "00fe";
+}
+static void digest_as_bytes(struct gen_bundle *made)
+{
+    made->files[2] = (struct gen_file){"a.cuh", "00ff", 4, NULL};
+}
+static void change_line_info(struct gen_bundle *made)
+{
+    made->spec.line_info = true;
 }
 static void swap_files(struct gen_bundle *made)
 {
@@ -103,19 +117,21 @@ static void swap_files(struct gen_bundle *made)
 }
 static void move_a_byte_between_name_and_bytes(struct gen_bundle *made)
 {
-    made->files[0] = (struct gen_file){"kernel.cui", "nt a;", 5};
+    made->files[0] = (struct gen_file){"kernel.cui", "nt a;", 5, NULL};
 }
 
 static void test_14_15_16_every_change_changes_the_key(void **state)
 {
     static void (*const changes[])(struct gen_bundle *) = {
-        change_target, change_arch_option,
-        change_option, drop_option,
-        add_option,    swap_options,
-        join_options,  change_source,
-        change_header, shorten_header,
-        rename_header, drop_header,
-        swap_files,    move_a_byte_between_name_and_bytes,
+        change_target,    change_arch_option,
+        change_option,    drop_option,
+        add_option,       swap_options,
+        join_options,     change_source,
+        change_header,    shorten_header,
+        rename_header,    drop_header,
+        swap_files,       move_a_byte_between_name_and_bytes,
+        change_digest,    digest_as_bytes,
+        change_line_info,
     };
     enum { COUNT = sizeof changes / sizeof changes[0] };
     struct gen_bundle made[COUNT + 1];
@@ -173,7 +189,7 @@ static void test_known_key(void **state)
 
     (void)state;
     rt_digest_hex(&key.kernel_id, hex);
-    assert_string_equal(hex, "5c74eed4708fcf8a86bc29bc908ec8290f347217bf4796f7bf2dcbe9ee11a40e");
+    assert_string_equal(hex, "64266a15377f17e39b9b47e33bbae16fb46b7fd6954105d419e61df8c405164a");
 }
 
 /* RFC 7693's algorithm with 32 bytes of output; by Python's hashlib.blake2b(b"abc", digest_size=32). */

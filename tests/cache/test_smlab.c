@@ -123,9 +123,9 @@ static void test_another_target_or_kind(void **state)
     struct rt_entry found;
 
     (void)state;
-    assert_false(rt_smlab_find(opened, &key, "sm_100a", NULL, 0, &log, &counters, &found));
+    assert_false(rt_smlab_find(opened, &(struct rt_wanted){.key = &key, .arch = "sm_100a"}, &log, &counters, &found));
     key.kind = RT_KIND_PTX;
-    assert_false(rt_smlab_find(opened, &key, "sm_90a", NULL, 0, &log, &counters, &found));
+    assert_false(rt_smlab_find(opened, &(struct rt_wanted){.key = &key, .arch = "sm_90a"}, &log, &counters, &found));
     assert_int_equal(counters.damaged + counters.errors, 0);
     rt_smlab_close(opened);
     free(smlab.bytes);

@@ -1,6 +1,7 @@
 /* What loaders of others were reported for and a card alone can show, by the numbers of docs/bug-reports.md: preparing
- * and calling inside a capture, beside a kernel that does not end, in a second CUDA context, on a part of the card,
- * from threads, many times; and calls after somebody's kernel failed. On the emulated device what has no speed in it.
+ * and calling inside a capture, beside a kernel that does not end, in a second CUDA context, on a part of the card, on
+ * two cards, from threads, many times; and calls after somebody's kernel failed. On the emulated device what has no
+ * speed in it.
  *
  * Exit 0 all passed, 1 something failed, 77 there is no card. */
 #include <dlfcn.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "decode_problem.h"
+#include "kernel.h"
 #include "problem.h"
 
 static int passed, failed;
@@ -241,6 +244,7 @@ struct contexts {
     int (*create)(void **context, unsigned int flags, int device);
     int (*destroy)(void *context);
     int (*set_current)(void *context);
+    int (*get_current)(void **context);
     int (*get_resource)(int device, void *resource, int type);
     int (*split)(void *result, unsigned int *groups, const void *input, void *remaining, unsigned int flags,
                  unsigned int least);
@@ -266,6 +270,7 @@ static struct contexts find_contexts(void)
     find(library, "cuCtxCreate_v2", &found.create);
     find(library, "cuCtxDestroy_v2", &found.destroy);
     find(library, "cuCtxSetCurrent", &found.set_current);
+    find(library, "cuCtxGetCurrent", &found.get_current);
     find(library, "cuDeviceGetDevResource", &found.get_resource);
     find(library, "cuDevSmResourceSplitByCount", &found.split);
     find(library, "cuDevResourceGenerateDesc", &found.describe);
@@ -312,6 +317,43 @@ static void test_second_context(struct bench *bench, const struct contexts *cu, 
     device_make_current(bench->device);
 }
 
+/* Kernels of a context that has a part of the card: they count its multiprocessors, launch no more blocks than it
+ * holds, and are right. */
+static void test_part(struct bench *bench, const struct contexts *cu, void *context, unsigned int count,
+                      const char *name)
+{
+    struct bench part = {.device = bench->device, .context = bench->context};
+    struct decode_bench decode = {.device = bench->device, .context = bench->context};
+    const struct decode_spec spec = {.name = name,
+                                     .b = 40,
+                                     .s_q = 1,
+                                     .caches = {{.s_kv = 4096, .topk = 900, .lengths = DECODE_LENGTHS_PER_REQUEST}},
+                                     .invalid = 0.1,
+                                     .sink = DECODE_SINK};
+    struct decode_problem problem;
+    struct plain plain = {.made = false};
+    char why[PROBLEM_WHY] = "";
+    cu->set_current(context);
+    bool fine = plain_make(&part, 64, 300, &plain, why) && decode_make(&decode, &spec, &problem, why);
+    if (fine) {
+        fine = decode_run(&decode, &problem, why) && decode_check(&decode, &problem, why);
+        const int64_t counts[] = {part.prefill->sm_count, decode.kernel->sm_count, part.prefill->most_blocks};
+        const int64_t blocks = (int64_t)part.prefill->blocks_per_sm * count;
+        if (fine && (counts[0] != count || counts[1] != count || blocks == 0 || counts[2] != blocks)) {
+            snprintf(why, sizeof(why), "counted %lld and %lld multiprocessors, %lld blocks at most",
+                     (long long)counts[0], (long long)counts[1], (long long)counts[2]);
+            fine = false;
+        }
+        decode_free(&decode, &problem);
+    }
+    report(name, fine, why);
+    plain_free(&part, &plain);
+    smla_kernel_destroy(decode.kernel);
+    smla_kernel_destroy(part.prefill);
+    smla_kernel_destroy(part.reference);
+    device_make_current(bench->device);
+}
+
 /* CUdevResource of multiprocessors is 1; where their number stands. */
 enum { RESOURCE_SM = 1, RESOURCE_BYTES = 512, RESOURCE_COUNT_AT = 96, PART_SMS = 16 };
 
@@ -330,8 +372,182 @@ static void test_green_context(struct bench *bench, const struct contexts *cu, c
     memcpy(&count, part + RESOURCE_COUNT_AT, sizeof(count));
     snprintf(text, sizeof(text), "%s (%u multiprocessors)", name, count);
     test_in_context(bench, cu, context, text);
-    device_make_current(bench->device);
+    test_part(bench, cu, context, count, "I3 a green context counts its own");
     cu->green_destroy(green);
+}
+
+/* ---- Two devices -------------------------------------------------------------------------------------------- */
+
+enum { DEVICES = 2 };
+enum current { CURRENT_ITS_OWN, CURRENT_THE_OTHER, CURRENT_NONE, CURRENTS };
+
+/* A device, and the kernel of one smla context for it. */
+struct side {
+    struct device *device;
+    struct bench bench;
+    struct plain plain;
+    void *stream;
+};
+
+struct sides {
+    const struct contexts *cu;
+    smla_context *context;
+    struct side side[DEVICES];
+};
+
+static bool make_current(const struct sides *sides, int device, enum current current)
+{
+    if (current == CURRENT_NONE)
+        return sides->cu->set_current(NULL) == 0;
+    return device_make_current(sides->side[current == CURRENT_ITS_OWN ? device : !device].device);
+}
+
+/* Calls the kernel of one device while another context is current, which it is afterwards still. */
+static bool call_on(const struct sides *sides, int device, enum current current)
+{
+    const struct side *side = &sides->side[device];
+    void *before = NULL, *after = NULL;
+    return make_current(sides, device, current) && sides->cu->get_current(&before) == 0 &&
+           smla_prefill(side->bench.prefill, &side->plain.problem.args, side->stream) == SMLA_OK &&
+           sides->cu->get_current(&after) == 0 && after == before;
+}
+
+static bool same_on(struct sides *sides, int device, char why[PROBLEM_WHY])
+{
+    struct side *side = &sides->side[device];
+    return device_make_current(side->device) && plain_same(&side->bench, &side->plain, why);
+}
+
+static bool poison_on(struct sides *sides, int device)
+{
+    struct side *side = &sides->side[device];
+    return device_make_current(side->device) && plain_poison(&side->bench, &side->plain);
+}
+
+/* Prepared in each device's context: compiled or found once, in memory the second time, and loaded once a context. */
+static bool sides_make(struct sides *sides, char why[PROBLEM_WHY])
+{
+    smla_stats_counters stats = {.struct_size = sizeof(stats)};
+    enum { KERNELS = 2 }; /* and the one that judges it */
+    if (smla_context_create(NULL, &sides->context) != SMLA_OK)
+        return false;
+    for (int i = 0; i < DEVICES; i++) {
+        struct side *side = &sides->side[i];
+        side->bench = (struct bench){.device = side->device, .context = sides->context};
+        if (!device_make_current(side->device) || !plain_make(&side->bench, 64, 50, &side->plain, why) ||
+            !device_stream_create(side->device, true, &side->stream))
+            return false;
+    }
+    smla_stats(sides->context, &stats);
+    const uint64_t found = stats.compiles + stats.disk_hits + stats.bundle_hits + stats.system_hits;
+    if (found == KERNELS && stats.memory_hits == KERNELS && stats.kernels_loaded == (uint64_t)KERNELS * DEVICES)
+        return true;
+    snprintf(why, PROBLEM_WHY, "%llu kernels made or found, %llu times in memory, %llu modules",
+             (unsigned long long)found, (unsigned long long)stats.memory_hits,
+             (unsigned long long)stats.kernels_loaded);
+    return false;
+}
+
+static bool call_by_one_thread(struct sides *sides, char why[PROBLEM_WHY])
+{
+    for (int current = 0; current < CURRENTS; current++) {
+        for (int i = 0; i < DEVICES; i++)
+            if (!poison_on(sides, i))
+                return false;
+        for (int i = 0; i < DEVICES; i++)
+            if (!call_on(sides, i, (enum current)current))
+                return false;
+        for (int i = 0; i < DEVICES; i++)
+            if (!same_on(sides, i, why))
+                return false;
+    }
+    return true;
+}
+
+struct side_caller {
+    struct sides *sides;
+    int device;
+    bool fine;
+};
+
+/* Its own device's kernel, whatever is current. */
+static void *call_side_often(void *user)
+{
+    struct side_caller *caller = user;
+    enum { CALLS_A_THREAD = 3000 };
+    caller->fine = true;
+    for (int i = 0; caller->fine && i < CALLS_A_THREAD; i++)
+        caller->fine = call_on(caller->sides, caller->device, (enum current)(i % CURRENTS));
+    return NULL;
+}
+
+static bool call_by_two_threads(struct sides *sides, char why[PROBLEM_WHY])
+{
+    struct side_caller callers[DEVICES];
+    pthread_t threads[DEVICES];
+    bool fine = true;
+    for (int i = 0; fine && i < DEVICES; i++)
+        fine = poison_on(sides, i);
+    if (!fine)
+        return false;
+    for (int i = 0; i < DEVICES; i++) {
+        callers[i] = (struct side_caller){.sides = sides, .device = i};
+        if (pthread_create(&threads[i], NULL, call_side_often, &callers[i]) != 0)
+            abort(); /* the other thread has this stack */
+    }
+    for (int i = 0; i < DEVICES; i++) {
+        pthread_join(threads[i], NULL);
+        fine = fine && callers[i].fine;
+    }
+    for (int i = 0; fine && i < DEVICES; i++)
+        fine = same_on(sides, i, why);
+    return fine;
+}
+
+/* The kernel of `first` goes, and the other device's serves on. */
+static bool destroy_one(struct sides *sides, int first, char why[PROBLEM_WHY])
+{
+    smla_kernel_destroy(sides->side[first].bench.prefill);
+    sides->side[first].bench.prefill = NULL;
+    return poison_on(sides, !first) && call_on(sides, !first, CURRENT_THE_OTHER) && same_on(sides, !first, why);
+}
+
+static void sides_free(struct sides *sides, int first)
+{
+    for (int n = 0; n < DEVICES; n++) {
+        struct side *side = &sides->side[n == 0 ? first : !first];
+        device_make_current(side->device);
+        if (side->stream)
+            device_stream_destroy(side->device, side->stream);
+        plain_free(&side->bench, &side->plain);
+        smla_kernel_destroy(side->bench.prefill);
+        smla_kernel_destroy(side->bench.reference);
+        *side = (struct side){.device = side->device};
+    }
+    sides->cu->set_current(NULL); /* its modules are unloaded whatever is current */
+    smla_context_destroy(sides->context);
+    sides->context = NULL;
+}
+
+static void test_two_devices(struct bench *bench, const struct contexts *cu, const char *name)
+{
+    struct sides sides = {.cu = cu, .side = {{.device = bench->device}}};
+    char why[PROBLEM_WHY] = "", missing[DEVICE_WHY];
+    bool fine = true;
+    if (!cu->get_current || device_open(NULL, 1, &sides.side[1].device, missing) != DEVICE_OK) {
+        not_run(name, cu->get_current ? missing : "the driver lacks cuCtxGetCurrent");
+        return;
+    }
+    for (int first = 0; fine && first < DEVICES; first++) {
+        fine = sides_make(&sides, why) && call_by_one_thread(&sides, why) && call_by_two_threads(&sides, why) &&
+               destroy_one(&sides, first, why);
+        if (!fine && why[0] == '\0')
+            explain(bench, why);
+        sides_free(&sides, first);
+    }
+    report(name, fine, why);
+    device_close(sides.side[1].device);
+    device_make_current(bench->device);
 }
 
 /* ---- Threads, and many ---- */
@@ -443,6 +659,7 @@ int main(void)
         test_beside_a_nap(&bench, "31 beside a kernel that naps");
     test_second_context(&bench, &cu, "34 two CUDA contexts");
     test_green_context(&bench, &cu, "I3 a green context");
+    test_two_devices(&bench, &cu, "34 57 two devices");
     test_threads(&bench, "I2 large and small tiles by threads");
     test_memory(&bench, "I4 50 device memory of kernels");
     if (bench.emulated)

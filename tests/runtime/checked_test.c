@@ -473,11 +473,12 @@ static void support_tells(void **state)
     assert_int_equal(smla_query_support(NULL, &desc, &plain), SMLA_OK);
     assert_string_equal(support.variant, plain.variant);
     assert_string_not_equal(support.kernel_id, plain.kernel_id);
-    desc.flags = 4;
+    desc.flags = 8;
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.supported, 0);
     assert_string_equal(support.reason,
-                        "flags 0x4: there are SMLA_KERNEL_CHECKED (0x1) and SMLA_KERNEL_NOT_PERSISTENT (0x2)");
+                        "flags 0x8: there are SMLA_KERNEL_CHECKED (0x1), SMLA_KERNEL_NOT_PERSISTENT (0x2) and "
+                        "SMLA_KERNEL_LINE_INFO (0x4)");
 }
 
 /* Where nothing may be compiled, the line that builds the kernel says which it is: as options, or in a file. */

@@ -26,9 +26,9 @@ static void bad_descriptions(void **state)
 
     (void)state;
     assert_int_equal(smla_context_create(&good, NULL), SMLA_ERROR_INVALID_ARGUMENT);
-    desc.flags = 16;
+    desc.flags = 32;
     assert_int_equal(smla_context_create(&desc, &context), SMLA_ERROR_INVALID_ARGUMENT);
-    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "flags 0x10");
+    assert_error(SMLA_ERROR_INVALID_ARGUMENT, "flags 0x20");
     desc = good;
     desc.cache_policy = 4;
     assert_int_equal(smla_context_create(&desc, &context), SMLA_ERROR_INVALID_ARGUMENT);

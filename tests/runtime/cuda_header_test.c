@@ -34,6 +34,9 @@ _Static_assert(offsetof(CUlaunchAttributeValue, programmaticStreamSerializationA
 _Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.x) == 0, "and its member");
 _Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.y) == 4, "and its member");
 _Static_assert(offsetof(CUlaunchAttributeValue, clusterDim.z) == 8, "and its member");
+_Static_assert(sizeof(CUdevResource) == sizeof(struct rt_cu_multiprocessors), "device resource");
+_Static_assert(offsetof(CUdevResource, type) == offsetof(struct rt_cu_multiprocessors, type), "and its type");
+_Static_assert(offsetof(CUdevResource, sm.smCount) == offsetof(struct rt_cu_multiprocessors, smCount), "and its count");
 _Static_assert(sizeof(CUresult) == sizeof(rt_cu_result), "result");
 _Static_assert(sizeof(CUdevice) == sizeof(rt_cu_device), "device");
 _Static_assert(sizeof(nvrtcResult) == sizeof(rt_nvrtc_result), "result");
@@ -62,6 +65,7 @@ int main(void)
 {
     RT_DRIVER_SYMBOLS(CHECK_DRIVER)
     RT_DRIVER_TEST_SYMBOLS(CHECK_DRIVER)
+    RT_DRIVER_PART_SYMBOLS(CHECK_DRIVER)
     RT_NVRTC_SYMBOLS(CHECK_NVRTC)
     printf("declarations agree with CUDA %d.%d\n", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
     return 0;

@@ -28,6 +28,7 @@ static bool comes_back(const smla_kernel_desc *desc)
     assert_int_equal(spec.batch_invariant, read.batch_invariant);
     assert_int_equal(spec.checked, read.checked);
     assert_int_equal(spec.not_persistent, read.not_persistent);
+    assert_int_equal(spec.line_info, read.line_info);
     assert_ptr_equal(spec.target, read.target);
     return true;
 }
@@ -36,20 +37,20 @@ static void test_every_operator_format_and_flag(void **state)
 {
     static const uint32_t ops[] = {SMLA_OP_PREFILL, SMLA_OP_PREFILL_REFERENCE, SMLA_OP_COMBINE, SMLA_OP_DECODE};
     static const char *const formats[] = {NULL, "bf16", "v32", "v4", "v41", "v41_fp4", "hopper_fp4"};
-    static const uint32_t flags[] = {0, SMLA_KERNEL_CHECKED, SMLA_KERNEL_NOT_PERSISTENT};
+    static const uint32_t flags[] = {0, SMLA_KERNEL_CHECKED, SMLA_KERNEL_NOT_PERSISTENT, SMLA_KERNEL_LINE_INFO};
     int specs = 0;
 
     (void)state;
-    for (size_t i = 0; i < 4 * 7 * 7 * 3 * 2 * 2; i++) {
+    for (size_t i = 0; i < 4 * 7 * 7 * 4 * 2 * 2; i++) {
         const smla_kernel_desc desc = {.struct_size = sizeof desc,
                                        .op = ops[i % 4],
                                        .kv_format = formats[i / 4 % 7],
                                        .extra_kv_format = formats[i / 28 % 7],
-                                       .flags = flags[i / 196 % 3],
-                                       .batch_invariant = i / 588 % 2,
+                                       .flags = flags[i / 196 % 4],
+                                       .batch_invariant = i / 784 % 2,
                                        .h_q = 64,
                                        .d_qk = i % 4 == 2          ? 0
-                                               : i / 1176 % 2 == 0 ? 512
+                                               : i / 1568 % 2 == 0 ? 512
                                                                    : 576,
                                        .target = "100f"};
 

@@ -34,6 +34,8 @@ static const struct rule rules[] = {
     {"cuLibraryUnload", ANY_CODE, USUAL, NULL, NULL},
     {"cuDevicePrimaryCtxRelease", ANY_CODE, USUAL, NULL, NULL},
     {"cuMemRelease", ANY_CODE, USUAL, NULL, NULL},
+    /* Of which part of the device a context has. */
+    {"cuCtxGetDevResource", ANY_CODE, USUAL, NULL, NULL},
     /* The driver's way of saying that memory is none of its own, or of no virtual memory. */
     {"cuPointerGetAttributes", RT_CUDA_ERROR_INVALID_VALUE, USUAL, NULL, NULL},
     {"cuMemRetainAllocationHandle", RT_CUDA_ERROR_INVALID_VALUE, SMLA_ERROR_INVALID_ARGUMENT, "kv reaches", NULL},
@@ -126,7 +128,8 @@ static int nvrtc_calls(const struct world *world, const char *name)
 #define NAME_ROW(name, ...) {#name, 0, 0},
 static struct function driver_functions[] = {{"cuGetProcAddress_v2", 0, 0},
                                              RT_DRIVER_SYMBOLS(NAME_ROW) RT_DRIVER_CHECK_SYMBOLS(NAME_ROW)
-                                                 RT_DRIVER_TEST_SYMBOLS(NAME_ROW) RT_DRIVER_RANGE_SYMBOLS(NAME_ROW)};
+                                                 RT_DRIVER_TEST_SYMBOLS(NAME_ROW) RT_DRIVER_RANGE_SYMBOLS(NAME_ROW)
+                                                     RT_DRIVER_PART_SYMBOLS(NAME_ROW)};
 static struct function nvrtc_functions[] = {RT_NVRTC_SYMBOLS(NAME_ROW){"nvrtcGetErrorString", 0, 0}};
 
 /* Out of memory, not initialised, on its way out, PTX too new, a dead context, captures, unknown; invalid value, which
@@ -188,6 +191,31 @@ static bool gives_back(const struct trial *trial)
            is_function(trial, "cuStreamDestroy") || is_function(trial, "cuThreadExchangeStreamCaptureMode");
 }
 
+/* Code that was found in a tier and is refused is a miss, and is made again; what was made and is refused is none, nor
+ * is another failure of that call. */
+static bool is_miss(const struct trial *trial)
+{
+    const struct scene *scene = &trial->scene;
+
+    if (trial->code != RT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+        return false;
+    if (scene->world.context == NULL)
+        return scene->bundle != NULL && trial->status == SMLA_OK;
+    return stats_of(scene->world.context).entries_refused > 0 &&
+           (scene->world.driver->refusal == 0 || trial->status == scene->operation->usual);
+}
+
+static void check_miss(const struct trial *trial)
+{
+    if (!trial->scene.sealed) {
+        must(trial, trial->status == trial->scene.operation->usual, "what is refused was not made again");
+        return;
+    }
+    must(trial, trial->status == SMLA_ERROR_NOT_CACHED, "another status");
+    check_error(trial,
+                &(struct rule){trial->function, trial->code, SMLA_ERROR_NOT_CACHED, "The driver does not load", NULL});
+}
+
 static void check_status(const struct trial *trial)
 {
     struct rule rule = rule_of(trial->function, trial->code);
@@ -197,6 +225,10 @@ static void check_status(const struct trial *trial)
         return;
     if (rule.status == USUAL || (usual != SMLA_OK && is_function(trial, "cuCtxPopCurrent"))) {
         must(trial, trial->status == usual, "it should have done without that call");
+        return;
+    }
+    if (is_miss(trial)) {
+        check_miss(trial);
         return;
     }
     /* Of the empty program, which finds out what the compiler is. */

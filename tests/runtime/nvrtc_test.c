@@ -57,7 +57,7 @@ static void asks_exactly_this(void **state)
              "nvrtcGetPTXSize()\n"
              "nvrtcGetPTX()\n"
              "nvrtcCreateProgram(source, /smla/prefill_reference.cu, [%s])\n"
-             "nvrtcCompileProgram(--gpu-architecture=sm_90a --std=c++17 -lineinfo -default-device "
+             "nvrtcCompileProgram(--gpu-architecture=sm_90a --std=c++17 -default-device "
              "-modify-stack-limit=false -no-source-include --ptxas-options=-v --no-cache)\n"
              "nvrtcGetProgramLogSize()\n"
              "nvrtcGetProgramLog()\n"

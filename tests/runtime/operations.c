@@ -210,6 +210,27 @@ static void in_old_folder(struct scene *scene)
     assert_int_equal(nftw(scene->cache, make_older, 8, FTW_PHYS), 0);
 }
 
+/* By a compiler whose code the driver does not load. */
+static void in_refused_folder(struct scene *scene)
+{
+    struct stub_nvrtc *nvrtc = scene->world.nvrtc;
+    const int minor = nvrtc->minor;
+
+    nvrtc->minor = minor - 1;
+    scene->world.driver->refusal = 0;
+    in_filled_folder(scene);
+    scene->world.driver->refused_builder = STUB_BUILT_BY(nvrtc->major, nvrtc->minor);
+    scene->world.driver->refusal = 209;
+    nvrtc->minor = minor;
+}
+
+static void in_refused_sealed_folder(struct scene *scene)
+{
+    in_refused_folder(scene);
+    assert_int_equal(smla_context_seal(scene->world.context), SMLA_OK);
+    scene->sealed = true;
+}
+
 static void in_bundle(struct scene *scene)
 {
     with_bundle(scene);
@@ -602,6 +623,8 @@ const struct operation operations[] = {
     {"prepare, filled folder", prefill_desc, in_filled_folder, prepare, SMLA_OK, false},
     {"prepare, damaged folder", prefill_desc, in_damaged_folder, prepare, SMLA_OK, false},
     {"prepare, old folder", prefill_desc, in_old_folder, prepare, SMLA_OK, false},
+    {"prepare, refused folder", prefill_desc, in_refused_folder, prepare, SMLA_OK, false},
+    {"prepare, sealed, refused folder", prefill_desc, in_refused_sealed_folder, prepare, SMLA_ERROR_NOT_CACHED, false},
     {"prepare, bundle", prefill_desc, in_bundle, prepare, SMLA_OK, false},
     {"create and prepare, folder and bundle", prefill_desc, with_folder_and_bundle, create_and_prepare, SMLA_OK, false},
     {"prepare, not cached", prefill_desc, without_compiler, prepare, SMLA_ERROR_NOT_CACHED, false},

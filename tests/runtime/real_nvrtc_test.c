@@ -1,5 +1,6 @@
 /* The real NVRTC, where there is one: what a compilation does to the process (nothing), and what comes out. */
 #include <dirent.h>
+#include <elf.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -245,12 +246,59 @@ static bool has_nvrtc(void)
     return status != SMLA_ERROR_UNAVAILABLE;
 }
 
+/* The section's bytes; NULL: there is none of that name. */
+static const uint8_t *section_of(const struct bytes *cubin, const char *name, size_t *size)
+{
+    const uint8_t *const bytes = cubin->data;
+    Elf64_Ehdr header;
+    Elf64_Shdr names, section;
+
+    memcpy(&header, bytes, sizeof header);
+    memcpy(&names, bytes + header.e_shoff + header.e_shstrndx * sizeof names, sizeof names);
+    for (size_t i = 0; i < header.e_shnum; i++) {
+        memcpy(&section, bytes + header.e_shoff + i * sizeof section, sizeof section);
+        *size = section.sh_size;
+        if (strcmp((const char *)bytes + names.sh_offset + section.sh_name, name) == 0)
+            return bytes + section.sh_offset;
+    }
+    return NULL;
+}
+
+/* Line tables when they are asked for, and the same instructions without. */
+static void line_tables(void **state)
+{
+    smla_kernel_desc desc = prefill_desc();
+    struct bytes cubins[2] = {{0}};
+    const uint8_t *code[2];
+    size_t size, sizes[2];
+    smla_context *context = make_context(NULL);
+
+    (void)state;
+    desc.target = "90";
+    for (int i = 0; i < 2; i++) {
+        desc.flags |= i == 1 ? SMLA_KERNEL_LINE_INFO : 0;
+        if (smla_generate(context, &desc, SMLA_EMIT_CUBIN, keep_bytes, &cubins[i]) != SMLA_OK)
+            fail_msg("%s", last_error().message);
+        code[i] = section_of(&cubins[i], ".text.smla_sm90_prefill", &sizes[i]);
+        assert_non_null(code[i]);
+        assert_int_equal(section_of(&cubins[i], ".debug_line", &size) != NULL, i == 1);
+        assert_int_equal(section_of(&cubins[i], ".nv_debug_ptx_txt", &size) != NULL, i == 1);
+    }
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(code[0], code[1], sizes[0]);
+    assert_true(3 * cubins[0].size < cubins[1].size);
+    free(cubins[0].data);
+    free(cubins[1].data);
+    smla_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_J2_27_changes_nothing),
         cmocka_unit_test(test_17_same_bytes_each_time),
         cmocka_unit_test(test_J11_time_of_a_compilation),
+        cmocka_unit_test(line_tables),
         cmocka_unit_test(every_target),
         cmocka_unit_test(entry_is_read_back),
     };

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernel.h"
 #include "ranks.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -233,6 +234,81 @@ static void test_I3_L3_multiprocessors_decide_at_the_call(void **state)
     remove_folder(folder);
 }
 
+/* A green context's kernels are shared out by what it has, the device's by what that has; where the driver cannot say,
+ * or says nothing that can be, by what the device has. Calls do not ask. */
+static void test_I3_a_part_of_the_device(void **state)
+{
+    static void *const green = (void *)0xc9;
+    static const struct {
+        void *context;
+        int own, counted;
+        const char *missing;
+    } rows[] = {{TEST_CONTEXT, 16, 132, NULL}, {green, 16, 16, NULL},    {green, 132, 132, NULL},
+                {green, 0, 132, NULL},         {green, 1000, 132, NULL}, {green, 16, 132, "cuCtxGetDevResource"}};
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    const smla_prefill_args args = call_of(16);
+
+    world->driver->green_context = green;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        smla_context *context = open_context(NULL);
+
+        world->driver->green_sm_count = rows[i].own;
+        world->driver->missing = rows[i].missing;
+        world->driver->missing_why = 1;
+        world->driver->set_current(rows[i].context);
+        smla_kernel *kernel = must_prepare(context, &desc);
+        world->driver->clear_log();
+        assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+        assert_int_equal(kernel->sm_count, rows[i].counted);
+        if (rows[i].counted < 132)
+            assert_non_null(strstr(world->driver->log(), "cuLaunchKernelEx(grid 16 1 1,"));
+        assert_int_equal(world->driver->calls("cuCtxGetDevResource"), 0);
+        smla_kernel_destroy(kernel);
+        smla_context_destroy(context);
+    }
+}
+
+/* A persistent kernel, and decode, launch no more blocks than the context has multiprocessors. */
+static void test_I3_persistent_grids_of_a_part(void **state)
+{
+    struct world *world = *state;
+    smla_kernel_desc desc = prefill_desc();
+    const smla_prefill_args args = call_of(1000);
+    smla_context *context = open_context(NULL);
+
+    world_serve_all(world);
+    world->driver->green_context = TEST_CONTEXT;
+    world->driver->green_sm_count = 16;
+    desc.flags = 0;
+    smla_kernel *kernel = must_prepare(context, &desc);
+    assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+    assert_non_null(strstr(world->driver->log(), "cuLaunchKernelEx(grid 16 1 1,"));
+    smla_kernel_destroy(kernel);
+
+    const smla_kernel_desc decode_desc = {
+        .struct_size = sizeof decode_desc, .op = SMLA_OP_DECODE, .h_q = 64, .d_qk = 512, .batch_invariant = 1};
+    const smla_decode_args decode = {.struct_size = sizeof decode,
+                                     .b = 64,
+                                     .s_q = 1,
+                                     .s_kv = 4096,
+                                     .topk = 640,
+                                     .sm_scale = 0.125f,
+                                     .query = args.query,
+                                     .kv = args.kv,
+                                     .indices = args.indices,
+                                     .out = args.out,
+                                     .workspace = (void *)(uintptr_t)0x100000,
+                                     .workspace_bytes = (uint64_t)1 << 40};
+
+    kernel = must_prepare(context, &decode_desc);
+    world->driver->clear_log();
+    assert_int_equal(smla_decode(kernel, &decode, NULL), SMLA_OK);
+    assert_non_null(strstr(world->driver->log(), "cuLaunchKernelEx(grid 16 1 1,"));
+    smla_kernel_destroy(kernel);
+    smla_context_destroy(context);
+}
+
 /* ---- Calls -------------------------------------------------------------------------------------------------- */
 
 enum { CALLERS = 8, CALLS = 100 };
@@ -403,6 +479,8 @@ int main(void)
         TEST(test_37_a_warm_start_takes_no_time),
         TEST(test_57_each_device_has_its_own_answer),
         TEST(test_I3_L3_multiprocessors_decide_at_the_call),
+        TEST(test_I3_a_part_of_the_device),
+        TEST(test_I3_persistent_grids_of_a_part),
         TEST(test_I2_calls_set_no_attribute),
         TEST(test_J7_nothing_is_compiled_after_prepare),
         TEST(test_O1_errors_of_earlier_work),

@@ -139,7 +139,7 @@ static void read_and_spoil(struct rt_cache *cache, const smla_kernel_desc *desc,
     assert_int_equal(gen_bundle_make(desc, gen_target_find("90a"), &bundle, &refusal), SMLA_OK);
     assert_int_equal(rt_key_make(&bundle, RT_KIND_PTX, &key), SMLA_OK);
     gen_bundle_free(&bundle);
-    assert_true(rt_cache_find(cache, &key, "sm_90a", NULL, 0, good));
+    assert_true(rt_cache_find(cache, &(struct rt_wanted){.key = &key, .arch = "sm_90a"}, good));
     char *ptx = malloc(good->payload_size);
     assert_non_null(ptx);
     memcpy(ptx, good->payload, good->payload_size);

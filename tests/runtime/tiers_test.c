@@ -3,106 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "smlab_files.h"
-
-/* The compile-time path of the system folder, replaced (ld --wrap). */
-static const char *system_dir = "";
-
-const char *__wrap_rt_cache_system_dir(void);
-
-const char *__wrap_rt_cache_system_dir(void)
-{
-    return system_dir;
-}
-
-struct lines {
-    int warnings;
-    char last[1024];
-};
-
-static void note_line(void *user, int32_t level, const char *line)
-{
-    struct lines *lines = user;
-
-    if (level != SMLA_LOG_WARNING)
-        return;
-    lines->warnings++;
-    snprintf(lines->last, sizeof lines->last, "%s", line);
-}
-
-/* A world with a folder that holds bundle, system folder and cache of the same kernel. */
-struct place {
-    struct world world;
-    char *folder, *bundle, *system, *cache;
-    struct lines lines;
-    smla_context_desc desc; /* no compiler is to be found; nothing may be compiled */
-};
-
-static void fill_folder(const char *dir)
-{
-    smla_context_desc desc = stub_context_desc();
-    const smla_kernel_desc kernel = prefill_desc();
-    smla_context *context = NULL;
-
-    desc.flags = SMLA_CONTEXT_OWN_CACHE;
-    desc.cache_policy = SMLA_CACHE_RW;
-    desc.cache_dir = dir;
-    assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
-    smla_kernel_destroy(must_prepare(context, &kernel));
-    smla_context_destroy(context);
-}
-
-static void write_bundle(const char *path)
-{
-    const smla_kernel_desc kernel = prefill_desc();
-    size_t size;
-    uint8_t *bytes = smlab_of(&kernel, 1, &size);
-
-    write_file(path, bytes, size);
-    free(bytes);
-}
-
-static int setup(void **state)
-{
-    struct place *place = calloc(1, sizeof *place);
-
-    world_open_stubs(&place->world);
-    place->folder = make_folder();
-    place->bundle = path_in(place->folder, "a.smlab");
-    place->system = path_in(place->folder, "system");
-    place->cache = path_in(place->folder, "cache");
-    write_bundle(place->bundle);
-    fill_folder(place->system);
-    fill_folder(place->cache);
-    place->desc = stub_context_desc();
-    place->desc.nvrtc_path = "/nonexistent/libnvrtc.so";
-    place->desc.jit_policy = SMLA_JIT_OFF;
-    place->desc.cache_policy = SMLA_CACHE_RW;
-    place->desc.cache_dir = place->cache;
-    place->desc.bundles = place->bundle;
-    place->desc.log = note_line;
-    place->desc.log_user = &place->lines;
-    system_dir = place->system;
-    place->world.nvrtc->clear_log();
-    *state = place;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct place *place = *state;
-    const bool clean = place->world.driver->live_libraries == 0 && place->world.nvrtc->live_programs == 0;
-
-    system_dir = "";
-    unsetenv("SMLA_BUNDLE");
-    unsetenv("SMLA_JIT");
-    remove_folder(place->folder);
-    free(place->bundle);
-    free(place->system);
-    free(place->cache);
-    free(place);
-    return clean ? 0 : -1;
-}
+#include "tiers_place.h"
 
 /* Prepares twice, and compares the counters: where the first came from; the second from memory. */
 static void comes_from(struct place *place, const char *tier)
@@ -138,7 +39,7 @@ static void test_O3_order(void **state)
     comes_from(place, "bundle");
     place->desc.bundles = "";
     comes_from(place, "system");
-    system_dir = "";
+    place_set_system_dir("");
     comes_from(place, "cache");
     place->desc.cache_policy = SMLA_CACHE_OFF;
     comes_from(place, NULL);
@@ -179,7 +80,7 @@ static void variable(void **state)
     const smla_context_desc full = place->desc;
     smla_context *context = NULL;
 
-    system_dir = "";
+    place_set_system_dir("");
     place->desc.bundles = NULL;
     comes_from(place, "cache");
     setenv("SMLA_BUNDLE", place->bundle, 1);
@@ -206,7 +107,7 @@ static void test_54_list_of_bundles(void **state)
     const smla_kernel_desc kernel = prefill_desc();
 
     write_file(damaged, "no bundle", 9);
-    write_bundle(open);
+    place_write_bundle(open);
     assert_int_equal(chmod(open, 0666), 0);
     assert_true(asprintf(&list, ":/nonexistent/b.smlab::%s:%s:%s:", damaged, open, place->bundle) > 0);
     place->desc.bundles = list;
@@ -243,9 +144,9 @@ static void test_O3_other_builders(void **state)
         place->world.nvrtc->minor = versions[i][1];
         snprintf(name, sizeof name, "%d.smlab", i);
         paths[i] = path_in(place->folder, name);
-        write_bundle(paths[i]);
+        place_write_bundle(paths[i]);
     }
-    system_dir = "";
+    place_set_system_dir("");
     place->desc.cache_policy = SMLA_CACHE_OFF;
     place->world.driver->version = 12090;
     place->desc.bundles = paths[1];
@@ -279,10 +180,10 @@ static void system_folder(void **state)
     struct place *place = *state;
 
     place->desc.bundles = "";
-    system_dir = "/nonexistent/kernels";
+    place_set_system_dir("/nonexistent/kernels");
     comes_from(place, "cache");
     assert_int_equal(place->lines.warnings, 0);
-    system_dir = place->system;
+    place_set_system_dir(place->system);
     assert_int_equal(chmod(place->system, 0777), 0);
     comes_from(place, "cache");
     assert_int_equal(place->lines.warnings, 1);
@@ -295,12 +196,12 @@ static void system_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_O3_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_asked, setup, teardown),
-        cmocka_unit_test_setup_teardown(variable, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_54_list_of_bundles, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_O3_other_builders, setup, teardown),
-        cmocka_unit_test_setup_teardown(system_folder, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_O3_order, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(what_is_asked, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(variable, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(test_54_list_of_bundles, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(test_O3_other_builders, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(system_folder, place_setup, place_teardown),
     };
     return cmocka_run_group_tests_name("runtime.tiers", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* libcuda_stub.so: see stub.h. Handles are small numbers, so that a log can be compared with text. */
+#include <elf.h>
 #include <stdlib.h>
 
 #include "call_log.h"
@@ -111,6 +112,7 @@ static rt_cu_result get_error_name(rt_cu_result error, const char **text)
     } names[] = {{1, "CUDA_ERROR_INVALID_VALUE"},   {3, "CUDA_ERROR_NOT_INITIALIZED"},
                  {4, "CUDA_ERROR_DEINITIALIZED"},   {100, "CUDA_ERROR_NO_DEVICE"},
                  {200, "CUDA_ERROR_INVALID_IMAGE"}, {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+                 {218, "CUDA_ERROR_INVALID_PTX"},   {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
                  {500, "CUDA_ERROR_NOT_FOUND"},     {719, "CUDA_ERROR_LAUNCH_FAILED"}};
 
     if (called_unlogged(&state.script, "cuGetErrorName"))
@@ -230,6 +232,18 @@ static rt_cu_result ctx_get_id(rt_cu_context context, unsigned long long *id)
     return 0;
 }
 
+static int sm_count_of(const void *context)
+{
+    return context && context == state.green_context ? state.green_sm_count : state.sm_count;
+}
+
+static rt_cu_result ctx_get_dev_resource(rt_cu_context context, struct rt_cu_multiprocessors *resource, int type)
+{
+    CALLED("cuCtxGetDevResource", "ctx %x, %d", NUMBER(context), type);
+    resource->smCount = (unsigned int)sm_count_of(context);
+    return 0;
+}
+
 static rt_cu_result ctx_push(rt_cu_context context)
 {
     CALLED("cuCtxPushCurrent", "ctx %x", NUMBER(context));
@@ -246,6 +260,16 @@ static rt_cu_result ctx_pop(rt_cu_context *context)
     return 0;
 }
 
+static bool is_refused(const void *code)
+{
+    Elf64_Ehdr header;
+
+    if (state.refusal == 0 || memcmp(code, ELFMAG, SELFMAG) != 0)
+        return false;
+    memcpy(&header, code, sizeof header);
+    return header.e_entry == (Elf64_Addr)state.refused_builder;
+}
+
 static rt_cu_result library_load(rt_cu_library *library, const void *code, void *jit_options, void **jit_values,
                                  unsigned int jit_count, void *options, void **values, unsigned int count)
 {
@@ -254,6 +278,8 @@ static rt_cu_result library_load(rt_cu_library *library, const void *code, void 
     (void)options;
     (void)values;
     CALLED("cuLibraryLoadData", "%s, %u, %u", memcmp(code, "\177ELF", 4) == 0 ? "ELF" : "not ELF", jit_count, count);
+    if (is_refused(code))
+        return state.refusal;
     if (state.loading)
         state.loading(code);
     if (state.script.delay_us)
@@ -376,7 +402,9 @@ static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
 {
     CALLED("cuOccupancyMaxActiveClusters", "grid %u, block %u, shared %u, cluster %u, function %x", config->gridDimX,
            config->blockDimX, config->sharedMemBytes, config->attrs[0].value.clusterDim.x, NUMBER(function));
-    *clusters = (int)((unsigned int)state.sm_count / config->attrs[0].value.clusterDim.x);
+    const int own = sm_count_of(get_current());
+    const int present = own > 0 && own < state.sm_count ? own : state.sm_count;
+    *clusters = (int)((unsigned int)present / config->attrs[0].value.clusterDim.x);
     return 0;
 }
 
@@ -637,6 +665,7 @@ static const struct symbol symbols[] = {
     ROW("cuPointerGetAttributes", 7000, pointer_get_attributes),
     ROW("cuMemRetainAllocationHandle", 11000, mem_retain),
     ROW("cuMemRelease", 10020, mem_release),
+    ROW("cuCtxGetDevResource", 12040, ctx_get_dev_resource),
 };
 
 static const struct symbol *find_symbol(const char *name)

@@ -267,6 +267,7 @@ static void write_cubin(const struct rt_nvrtc_program_opaque *program, char cubi
     char name[128];
     Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT, 0x41, 8},
                          .e_machine = EM_CUDA,
+                         .e_entry = (Elf64_Addr)STUB_BUILT_BY(state.major, state.minor),
                          .e_shoff = ROWS_AT,
                          .e_ehsize = sizeof header,
                          .e_shentsize = sizeof(Elf64_Shdr),

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What the stub compiler writes into its cubins for its version, and the stub driver may refuse to load. */
+#define STUB_BUILT_BY(major, minor) (100 * (major) + (minor))
+
 enum { STUB_MAX_PARAMS_BYTES = 1024, STUB_MAX_RANGES = 4, STUB_LOG_BYTES = 1 << 18 };
 
 /* What both stubs have. Failures: `fail_call` 1 fails the first call after reset, and so on; 0 none. With fail_name
@@ -39,6 +42,8 @@ struct stub_driver {
     int max_shared_bytes;
     int max_grid_y;
     int sm_count;
+    void *green_context; /* which has so many multiprocessors of its own; NULL: none */
+    int green_sm_count;
     int function_max_threads;
     size_t param_offset;
     size_t param_bytes;
@@ -56,6 +61,8 @@ struct stub_driver {
     } ranges[STUB_MAX_RANGES];
     uint64_t check_result;             /* what a copy of 8 bytes brings */
     int32_t check_value;               /* and of 4 */
+    int refused_builder;               /* STUB_BUILT_BY: cubins of that version are … */
+    int refusal;                       /* … not loaded, with this CUresult; 0: all are */
     void (*loading)(const void *code); /* called with what is to be loaded; may be NULL */
     void (*launching)(const char *entry,
                       void *params); /* called with a launch, to do what the kernel would; may be NULL */

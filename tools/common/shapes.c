@@ -104,6 +104,9 @@ int shapes_option(struct shapes_options *options, int option, const char *value)
     case CLI_OPTION_NOT_PERSISTENT:
         shape->flags |= SMLA_KERNEL_NOT_PERSISTENT;
         return CLI_FINE;
+    case CLI_OPTION_LINE_INFO:
+        shape->flags |= SMLA_KERNEL_LINE_INFO;
+        return CLI_FINE;
     default:
         return cli_usage_getopt();
     }
@@ -144,11 +147,13 @@ static int read_flags(const struct place *place, const char *key, const json_t *
             *out |= SMLA_KERNEL_CHECKED;
         else if (strcmp(flag, "not_persistent") == 0)
             *out |= SMLA_KERNEL_NOT_PERSISTENT;
+        else if (strcmp(flag, "line_info") == 0)
+            *out |= SMLA_KERNEL_LINE_INFO;
         else
-            return cli_fail(
-                CLI_USAGE,
-                "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", \"not_persistent\")",
-                place->path, place->index);
+            return cli_fail(CLI_USAGE,
+                            "%s: description %zu: 'flags' has an entry that is no flag (\"checked\", "
+                            "\"not_persistent\", \"line_info\")",
+                            place->path, place->index);
     }
     return CLI_FINE;
 }
@@ -460,13 +465,14 @@ void shapes_text(const struct shapes_job *job, char text[160])
     const struct shape *shape = &job->shape;
     const char *extra = format_text(shape->extra_kv_format, &shape->extra_kv_layout, "");
     if (!has_keys(shape->op)) {
-        snprintf(text, 160, "%s %s h_q %d d_v %d", job->target, op_name(shape->op), shape->h_q,
-                 shape->d_v == 0 ? 512 : shape->d_v);
+        snprintf(text, 160, "%s %s h_q %d d_v %d%s", job->target, op_name(shape->op), shape->h_q,
+                 shape->d_v == 0 ? 512 : shape->d_v, shape->flags & SMLA_KERNEL_LINE_INFO ? " line_info" : "");
         return;
     }
-    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s%s%s", job->target, op_name(shape->op), shape->h_q,
+    snprintf(text, 160, "%s %s h_q %d d_qk %d d_v %d %s%s%s%s%s%s%s", job->target, op_name(shape->op), shape->h_q,
              shape->d_qk, shape->d_v == 0 ? 512 : shape->d_v, format_text(shape->kv_format, &shape->kv_layout, "bf16"),
              extra[0] == 0 ? "" : " + ", extra, shape->batch_invariant ? " batch-invariant" : "",
              shape->flags & SMLA_KERNEL_CHECKED ? " checked" : "",
-             shape->flags & SMLA_KERNEL_NOT_PERSISTENT ? " not_persistent" : "");
+             shape->flags & SMLA_KERNEL_NOT_PERSISTENT ? " not_persistent" : "",
+             shape->flags & SMLA_KERNEL_LINE_INFO ? " line_info" : "");
 }

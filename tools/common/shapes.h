@@ -49,6 +49,7 @@ struct shapes_job {
         {"batch-invariant", no_argument, NULL, CLI_OPTION_BATCH_INVARIANT},                                            \
         {"checked", no_argument, NULL, CLI_OPTION_CHECKED},                                                            \
         {"not-persistent", no_argument, NULL, CLI_OPTION_NOT_PERSISTENT},                                              \
+        {"line-info", no_argument, NULL, CLI_OPTION_LINE_INFO},                                                        \
     {                                                                                                                  \
         "from", required_argument, NULL, CLI_OPTION_FROM                                                               \
     }
@@ -65,6 +66,7 @@ struct shapes_job {
     "  --batch-invariant       a query's bits depend on its own inputs alone\n"                                        \
     "  --checked               calls look for bad indices, lengths and extents first (prefill)\n"                      \
     "  --not-persistent        a block of threads a query where the plan would share them out (prefill)\n"             \
+    "  --line-info             with line tables, for profilers and compute-sanitizer\n"                                \
     "  --from FILE             descriptions from a JSON array of objects with the keys op, h_q,\n"                     \
     "                          d_qk, d_v, kv_format, extra_kv_format, batch_invariant, flags,\n"                       \
     "                          and kv_layout, extra_kv_layout: objects (docs/tools.md);\n"                             \

@@ -36,13 +36,14 @@ static bool load(struct bench *bench, struct gen_bundle *bundle, struct mutant *
     const struct rt_module *module;
     struct rt_device device;
     struct rt_key key;
-    bool lasting;
+    bool lasting, refused;
     const enum rt_kind kind = bench->emulated ? RT_KIND_PTX : RT_KIND_CUBIN;
     return rt_key_make(bundle, kind, &key) == SMLA_OK &&
            rt_context_nvrtc(bench->context, bundle->spec.target, 0, &nvrtc) == SMLA_OK &&
            rt_compile(nvrtc, bundle, &key, &mutant->image, &lasting) == SMLA_OK &&
            rt_device_enter(&device, kernel->driver, NULL) == SMLA_OK &&
-           rt_modules_get(&bench->context->modules, &device, &mutant->image, &bundle->plan, &module) == SMLA_OK &&
+           rt_modules_get(&bench->context->modules, &device, &mutant->image, &bundle->plan, &module, &refused) ==
+               SMLA_OK &&
            (kernel->functions[0] = module->functions[0]) != NULL;
 }
 
@@ -71,6 +72,7 @@ bool mutant_make(struct bench *bench, const char *from, const char *to, struct m
     }
     bundle.files[file - 1].bytes = source;
     bundle.files[file - 1].size = strlen(source);
+    bundle.files[file - 1].digest = NULL;
     *out = (struct mutant){.kernel = *bench->prefill};
     const bool loaded = load(bench, &bundle, out);
     smla_error_info info = {.struct_size = sizeof(info)};

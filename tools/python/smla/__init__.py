@@ -7,13 +7,18 @@ signatures of those call sites; kv_formats reads and writes the quantised caches
 
 from ._combine import combine
 from ._context import (
+    Event,
+    Preparation,
     Support,
     decode_workspace_size,
+    events,
     prepare,
     prepare_combine,
     prepare_decode,
     query_support,
+    seal,
     stats,
+    stats_json,
 )
 from ._decode import decode
 from ._kv_format import kv_layout
@@ -48,11 +53,13 @@ __all__ = [
     "CompileTimeoutError",
     "DeviceTensor",
     "DriverError",
+    "Event",
     "FileError",
     "InternalError",
     "InvalidArgumentError",
     "NotCachedError",
     "OutOfMemoryError",
+    "Preparation",
     "SelfTestError",
     "SmlaError",
     "Support",
@@ -61,6 +68,7 @@ __all__ = [
     "combine",
     "decode",
     "decode_workspace_size",
+    "events",
     "kv_layout",
     "native_version",
     "prefill",
@@ -68,5 +76,7 @@ __all__ = [
     "prepare_combine",
     "prepare_decode",
     "query_support",
+    "seal",
     "stats",
+    "stats_json",
 ]

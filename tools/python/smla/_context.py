@@ -2,10 +2,14 @@
 
 import ctypes
 import dataclasses
+import json
 import logging
+import math
 import os
 import threading
-from typing import Any, Dict, Optional, Tuple
+import time
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import _native, _nvrtc, errors
 from ._kv_format import AnyFormat, KvFormat
@@ -149,9 +153,30 @@ class Context:
         kernel = self._kernels.get(description)
         if kernel is None:
             with self._lock:
-                kernel = self._kernels.get(description) or self._prepare(description)
-                self._kernels[description] = kernel
+                kernel = self._kernels.get(description) or self.keep(description, self._prepare(description))
         return kernel
+
+    def has(self, description: Description) -> bool:
+        """Whether the kernel of a description is ready."""
+        return description in self._kernels
+
+    def keep(self, description: Description, kernel: Kernel) -> Kernel:
+        """The kernel that calls take from now on: this one, or the one that another thread made ready before."""
+        kept = self._kernels.setdefault(description, kernel)
+        if kept is not kernel:
+            library().smla_kernel_destroy(kernel.handle)
+        return kept
+
+    def start(self, description: Description) -> ctypes.c_void_p:
+        """The handle of a preparation of smla_prepare_start."""
+        handle = ctypes.c_void_p()
+        desc = description.to_native()
+        errors.check(library(), library().smla_prepare_start(self._handle, ctypes.byref(desc), ctypes.byref(handle)))
+        return handle
+
+    def seal(self) -> None:
+        """smla_context_seal: what would have to be compiled is an error from now on."""
+        errors.check(library(), library().smla_context_seal(self._handle))
 
     def _prepare(self, description: Description) -> Kernel:
         handle = ctypes.c_void_p()
@@ -167,6 +192,18 @@ class Context:
             name: getattr(counters, name) for name, *_ in counters._fields_ if name not in ("struct_size", "reserved")
         }
 
+    def stats_json(self) -> str:
+        """The text of smla_stats_json. Events come in meanwhile, so that it may not fit the first time."""
+        native, size = library(), ctypes.c_size_t(0)
+        errors.check(native, native.smla_stats_json(self._handle, None, 0, ctypes.byref(size)))
+        while True:
+            text = ctypes.create_string_buffer(size.value + 4096)
+            status = native.smla_stats_json(self._handle, text, len(text), ctypes.byref(size))
+            if status == _native.OK:
+                return text.value.decode()
+            if size.value <= len(text):
+                raise errors.last_error(native, status)
+
     def query_support(self, description: Description) -> Support:
         """What smla would run; asked once, for the device does not change."""
         support = self._support.get(description)
@@ -174,6 +211,65 @@ class Context:
             support = self._support[description] = _query_support(self._handle, description)
         return support
 
+
+class Preparation:
+    """A kernel that is being made ready in a thread of the library: pending, then ready or failed, for good. Any thread
+    may ask. One that is dropped before it has begun never does; what was under way is kept for who asks next."""
+
+    def __init__(self, context: Context, description: Description) -> None:
+        self._context = context
+        self._description = description
+        self._lock = threading.Lock()
+        self._taken = context.has(description)
+        if not self._taken:
+            self._handle = context.start(description)
+            weakref.finalize(self, library().smla_prepare_destroy, self._handle).atexit = False
+
+    def ready(self) -> bool:
+        """Whether it is ready, without waiting: the first call of that shape finds its kernel then. Raises why it
+        failed, each time."""
+        return self.wait(0)
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """As ready(), after waiting until it is no longer pending, at most `timeout` seconds. Other threads run
+        meanwhile, and signals are handled."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._taken:
+            left_ms = max(0.0, end - time.monotonic()) * 1000
+            status = library().smla_prepare_wait(self._handle, int(min(left_ms, _SLICE_MS)), None)
+            if status != _native.PENDING:
+                self._take()
+            elif left_ms <= 0:
+                return False
+        return True
+
+    def _take(self) -> None:
+        """Hands the kernel to the context, once: the library gives it to one thread."""
+        with self._lock:
+            if not self._taken:
+                kernel = ctypes.c_void_p()
+                errors.check(library(), library().smla_prepare_poll(self._handle, ctypes.byref(kernel)))
+                self._context.keep(self._description, Kernel(kernel))
+                self._taken = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """What a context did, one thing of it (smla_event)."""
+
+    number: int  # the context's first is 0
+    time_ns: int  # when it was over, since 1970 (UTC)
+    duration_ns: int  # 0: it took no time worth telling
+    kind: str  # "compile-end", …: a word of SMLA_EVENT_LIST
+    status: int  # of what failed
+    tier: str  # none, memory, bundle, system, cache
+    kernel_id: str  # "": it is about no kernel, or several
+    kernel: str  # its description
+    message: str
+
+
+_EVENT_FIELDS = tuple(field.name for field in dataclasses.fields(Event))
+_SLICE_MS = 100  # of a wait, after which the interpreter looks for signals
 
 _lock = threading.Lock()
 _contexts: Dict[Tuple[int, int], Context] = {}
@@ -245,11 +341,14 @@ def prepare(
     extra_kv_format: Optional[AnyFormat] = None,
     batch_invariant: bool = False,
     not_persistent: bool = False,
+    background: bool = False,
     device: int = 0,
-) -> None:
+) -> Optional[Preparation]:
     """Makes a shape's kernel ready on a device, as the first call would. kv_format: a preset's name or a
     smla.kv_formats.KvFormat; None is bf16. extra_kv_format: of a second cache, bf16 named too; None is no second cache.
-    not_persistent: SMLA_KERNEL_NOT_PERSISTENT. Raises what smla_prepare returns."""
+    not_persistent: SMLA_KERNEL_NOT_PERSISTENT. Raises what smla_prepare returns.
+
+    background: does not wait for it, and returns a smla.Preparation to ask, which raises that instead."""
     description = Description(
         h_q,
         d_qk,
@@ -259,7 +358,7 @@ def prepare(
         kv_format=None if kv_format == "bf16" else kv_format,
         extra_kv_format=extra_kv_format,
     )
-    context(device).kernel(description)
+    return _make_ready(description, background, device)
 
 
 def prepare_decode(
@@ -270,11 +369,13 @@ def prepare_decode(
     kv_format: Optional[AnyFormat] = None,
     extra_kv_format: Optional[AnyFormat] = None,
     batch_invariant: bool = False,
+    background: bool = False,
     device: int = 0,
-) -> None:
-    """Makes decode's kernel for a shape ready on a device, as the first call of decode() would. Formats: as for
-    prepare."""
-    _decode_kernel(h_q, d_qk, d_v, kv_format, extra_kv_format, batch_invariant, device)
+) -> Optional[Preparation]:
+    """Makes decode's kernel for a shape ready on a device, as the first call of decode() would. Formats, background: as
+    for prepare."""
+    description = _decode_description(h_q, d_qk, d_v, kv_format, extra_kv_format, batch_invariant)
+    return _make_ready(description, background, device)
 
 
 def decode_workspace_size(
@@ -294,20 +395,19 @@ def decode_workspace_size(
     """Bytes that decode() needs as workspace= for calls of up to these sizes, whatever the lengths are: asked once, for
     the largest shapes. 0: these calls need none. The rest describes the kernel, which is made ready, as for
     prepare_decode; max_extra_topk is 0 for one of one cache. Raises what smla_decode_workspace_size returns."""
-    kernel = _decode_kernel(h_q, d_qk, d_v, kv_format, extra_kv_format, batch_invariant, device)
-    return kernel.decode_workspace_size(max_b, max_s_q, max_topk, max_extra_topk)
+    description = _decode_description(h_q, d_qk, d_v, kv_format, extra_kv_format, batch_invariant)
+    return context(device).kernel(description).decode_workspace_size(max_b, max_s_q, max_topk, max_extra_topk)
 
 
-def _decode_kernel(
+def _decode_description(
     h_q: int,
     d_qk: int,
     d_v: int,
     kv_format: Optional[AnyFormat],
     extra_kv_format: Optional[AnyFormat],
     batch_invariant: bool,
-    device: int,
-) -> Kernel:
-    description = Description(
+) -> Description:
+    return Description(
         h_q,
         d_qk,
         d_v,
@@ -316,14 +416,39 @@ def _decode_kernel(
         kv_format=None if kv_format == "bf16" else kv_format,
         extra_kv_format=extra_kv_format,
     )
-    return context(device).kernel(description)
 
 
-def prepare_combine(h_q: int, d_v: int = 512, *, device: int = 0) -> None:
-    """Makes combine's kernel for these heads ready on a device, for every pair of types, as the first call would."""
-    context(device).kernel(Description(h_q, 0, d_v, op=_native.OP_COMBINE))
+def prepare_combine(h_q: int, d_v: int = 512, *, background: bool = False, device: int = 0) -> Optional[Preparation]:
+    """Makes combine's kernel for these heads ready on a device, for every pair of types, as the first call would.
+    background: as for prepare."""
+    return _make_ready(Description(h_q, 0, d_v, op=_native.OP_COMBINE), background, device)
+
+
+def _make_ready(description: Description, background: bool, device: int) -> Optional[Preparation]:
+    if background:
+        return Preparation(context(device), description)
+    context(device).kernel(description)
+    return None
+
+
+def seal(device: int = 0) -> None:
+    """Ends a device's warm-up: from now on nothing is compiled for it in this process, and a kernel that no bundle and
+    no cache has raises NotCachedError, with the smla-gen line that builds it. There is no way back."""
+    context(device).seal()
 
 
 def stats(device: int = 0) -> Dict[str, int]:
     """The counters of the device's context: compilations, cache hits, kernels loaded."""
     return context(device).stats()
+
+
+def stats_json(device: int = 0) -> str:
+    """The counters and the last events as one JSON object, for a metrics endpoint or a bug report."""
+    return context(device).stats_json()
+
+
+def events(since: int = 0, device: int = 0) -> List[Event]:
+    """What the device's context did last, the oldest first: at most 256 events. since: one more than the number of the
+    last event that was read; when the first has a greater number, those between are gone. Calls make no events."""
+    found = json.loads(context(device).stats_json())["events"]
+    return [Event(**{name: event[name] for name in _EVENT_FIELDS}) for event in found if event["number"] >= since]

@@ -15,8 +15,11 @@ ERROR_IO = 6
 ERROR_OUT_OF_MEMORY = 7
 ERROR_DRIVER = 8
 ERROR_INTERNAL = 9
+PENDING = 10
 ERROR_TIMEOUT = 11
 ERROR_SELF_TEST = 12
+
+WAIT_FOREVER = 0xFFFFFFFF
 
 CONTEXT_PRIMARY = 1 << 0
 CONTEXT_UNVERIFIED = 1 << 2
@@ -315,6 +318,8 @@ class StatsCounters(_Sized):
         ("self_tests", ctypes.c_uint64),
         ("self_test_failures", ctypes.c_uint64),
         ("self_test_ns", ctypes.c_uint64),
+        ("entries_refused", ctypes.c_uint64),
+        ("driver_ns", ctypes.c_uint64),
     ]
 
 
@@ -343,8 +348,10 @@ CONSTANTS = {
     "SMLA_ERROR_OUT_OF_MEMORY": ERROR_OUT_OF_MEMORY,
     "SMLA_ERROR_DRIVER": ERROR_DRIVER,
     "SMLA_ERROR_INTERNAL": ERROR_INTERNAL,
+    "SMLA_PENDING": PENDING,
     "SMLA_ERROR_TIMEOUT": ERROR_TIMEOUT,
     "SMLA_ERROR_SELF_TEST": ERROR_SELF_TEST,
+    "SMLA_WAIT_FOREVER": WAIT_FOREVER,
     "SMLA_CONTEXT_PRIMARY": CONTEXT_PRIMARY,
     "SMLA_CONTEXT_UNVERIFIED": CONTEXT_UNVERIFIED,
     "SMLA_CONTEXT_SELF_TEST": CONTEXT_SELF_TEST,
@@ -390,10 +397,15 @@ _FUNCTIONS = {
     "smla_version": (ctypes.c_char_p, []),
     "smla_abi_version": (ctypes.c_uint32, []),
     "smla_context_create": (_STATUS, [_POINTER(ContextDesc), _POINTER(_HANDLE)]),
+    "smla_context_seal": (_STATUS, [_HANDLE]),
     "smla_context_destroy": (None, [_HANDLE]),
     "smla_kv_layout_preset": (_STATUS, [ctypes.c_char_p, ctypes.c_int32, _POINTER(KvLayout)]),
     "smla_query_support": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(Support)]),
     "smla_prepare": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(_HANDLE)]),
+    "smla_prepare_start": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(_HANDLE)]),
+    "smla_prepare_poll": (_STATUS, [_HANDLE, _POINTER(_HANDLE)]),
+    "smla_prepare_wait": (_STATUS, [_HANDLE, ctypes.c_uint32, _POINTER(_HANDLE)]),
+    "smla_prepare_destroy": (None, [_HANDLE]),
     "smla_kernel_destroy": (None, [_HANDLE]),
     "smla_prefill_workspace_size": (_STATUS, [_HANDLE, ctypes.c_int64, ctypes.c_int64, _POINTER(ctypes.c_uint64)]),
     "smla_prefill": (_STATUS, [_HANDLE, _POINTER(PrefillArgs), ctypes.c_void_p]),
@@ -401,6 +413,7 @@ _FUNCTIONS = {
     "smla_decode": (_STATUS, [_HANDLE, _POINTER(DecodeArgs), ctypes.c_void_p]),
     "smla_combine": (_STATUS, [_HANDLE, _POINTER(CombineArgs), ctypes.c_void_p]),
     "smla_stats": (_STATUS, [_HANDLE, _POINTER(StatsCounters)]),
+    "smla_stats_json": (_STATUS, [_HANDLE, ctypes.c_char_p, ctypes.c_size_t, _POINTER(ctypes.c_size_t)]),
 }
 
 
