@@ -130,7 +130,7 @@ __device__ __forceinline__ u32 scale_bits(const u32 (&words)[MOST_SCALE_WORDS], 
     u32 word = words[first / PER_WORD];
 #pragma unroll
     for (int other = first / PER_WORD + 1; other < MOST_SCALE_WORDS; other++)
-        if (other * PER_WORD < (i + 1) * FOUR_PIECES / parts::GROUP)
+        if (other * PER_WORD < (i + 1) * FOUR_PIECES / parts::GROUP && 4 * other < parts::SCALE_RUN)
             word = first + mine >= other * PER_WORD ? words[other] : word;
     return PER_WORD == 1 ? word : word >> (first + mine) % PER_WORD * 8 & 0xff;
 }

@@ -113,10 +113,10 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
  * after they waited. (An mbarrier would do but for ptxas, which serialises wgmma where such a wait stands in their
  * loop.) */
 enum named_barrier {
-    SETUP = 0,       /* all threads */
-    REST_FREE = 1,   /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
-    HALF_READ = 2,   /* + half, output warpgroup: all warps have read their half of the slot; when out is staged: have
-                        written it */
+    SETUP = 0,     /* all threads */
+    REST_FREE = 1, /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
+    HALF_READ = 2, /* + half, output warpgroup: all warps have read their half of the slot; when out is staged: have
+                      written it */
     QUERY_TAKEN = 4, /* all threads */
 };
 
@@ -184,8 +184,8 @@ static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
 static_assert(SMLA_QUERY_MAP_HEADS == HEADS && HALF_TILES == WARPGROUP / 32, "a warp copies a tile of the query");
 
 /* One thread: copies a tile of unit `of`'s query; heads that there are not are zeros. */
-__device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params &params, u32 of, int tile, u64 &barrier,
-                                                u8 (&to)[TILE_BYTES])
+__device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params &params, u32 of, int tile,
+                                                u64 &barrier, u8 (&to)[TILE_BYTES])
 {
     const u32 full = shared_window_address(&barrier);
     mbarrier_arrive_expect_tx(full, TILE_BYTES);
@@ -197,7 +197,7 @@ __device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params
 template <bool PAGED> struct item_stream {
     static constexpr i32 QUERY = -1;
     u32 unit;
-    u32 turn = 0; /* of the barriers of queries */
+    u32 query_turn = 0;    /* which of query_full the next query tells */
     i32 block;             /* of keys; QUERY: the unit's query, before block 0 */
     i32 left;              /* entries from the block on that count */
     i32 entry[COPY_TURNS]; /* of this thread's rows of the block: `row` and each COPY_ROWS further */
@@ -274,8 +274,8 @@ template <bool PAGED> struct item_stream {
         const lane_rows rows = my_rows();
         const int tile = half * HALF_TILES + rows.warp;
         if (rows.lane == 0 && tile < REGISTER_TILES)
-            copy_query_tile(params, unit, tile, memory.query_full[turn], memory.item[slot][tile]);
-        turn ^= 1;
+            copy_query_tile(params, unit, tile, memory.query_full[query_turn], memory.item[slot][tile]);
+        query_turn ^= 1;
         block = 0;
     }
 
