@@ -75,7 +75,7 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
 static bool open_variant(struct harness *harness, const smla_kernel_desc *desc, int32_t cluster_blocks,
                          char why[HARNESS_WHY])
 {
-    const smla_context_desc context_desc = {.struct_size = sizeof(context_desc), .cache_policy = SMLA_CACHE_OFF};
+    const smla_context_desc context_desc = {.struct_size = sizeof(context_desc)};
     smla_context *context = NULL;
     struct text text = {0};
     *harness = (struct harness){.op = desc->op,

@@ -8,13 +8,14 @@ foreach(name kernels mutation)
   add_test(NAME emu.${name} COMMAND emu_test_${name})
 endforeach()
 # What says the same under sanitizers, in minutes, runs once; the engine's threads are there in a part of it.
-set_tests_properties(emu.kernels emu.mutation PROPERTIES LABELS long)
+set_tests_properties(emu.kernels emu.mutation PROPERTIES LABELS long COST 100)
 add_test(NAME emu.kernels_short_lists COMMAND emu_test_kernels short_lists)
+set_tests_properties(emu.kernels emu.mutation emu.kernels_short_lists PROPERTIES ENVIRONMENT "${shared_kernels}")
 
 # The GPU tests of tests/gpu on the emulated device: the library, its loader and its kernels through the driver interface.
 if(TARGET gpu-prefill)
-  set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;SMLA_CACHE=off;SMLA_EMU_SM_COUNT=2")
-  # One schedule each, a minute or two; every schedule of small calls is emu.kernels' and the property tests'.
+  set(emulated "SMLA_DRIVER=${PROJECT_BINARY_DIR}/emu/libcuda.so.1;${shared_kernels};SMLA_EMU_SM_COUNT=2")
+  # One schedule each; every schedule of small calls is emu.kernels' and the property tests'.
   foreach(run prefill=random formats=eager combine=random property=eager bug_reports=random
       scenarios=random)
     string(REGEX MATCH "^([a-z_]+)=(.*)$" run "${run}")
@@ -51,7 +52,7 @@ if(TARGET gpu-prefill)
     set_tests_properties(emu.gpu_neighbours_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
       "${emulated};SMLA_EMU_SM_COUNT=12;SMLA_EMU_SCHEDULE=${schedule};SMLA_EMU_SEED=1")
   endforeach()
-  # Fewer random calls in each schedule.
+  # Fewer random calls in each schedule, of the same kernels.
   foreach(schedule eager random lazy starve pct)
     add_test(NAME emu.gpu_property_tiny_${schedule} COMMAND gpu-property --tiny --cases 20 --seed 3)
     set_tests_properties(emu.gpu_property_tiny_${schedule} PROPERTIES LABELS long TIMEOUT 600 ENVIRONMENT
@@ -59,7 +60,7 @@ if(TARGET gpu-prefill)
   endforeach()
   # More schedules and sizes of what the others try: tools/test --full.
   set_property(TEST emu.gpu_prefill_few_queries_8_lazy emu.gpu_prefill_few_queries_32_eager emu.gpu_neighbours_eager
-    emu.gpu_property_eager emu.gpu_property_tiny_starve emu.gpu_property_tiny_pct APPEND PROPERTY LABELS full)
+    emu.gpu_property_eager APPEND PROPERTY LABELS full)
   # What compute-sanitizer must find in them on a card, the emulated device finds too.
   foreach(fault IN ITEMS "race=race in smla_sm90_prefill" "memory=out-of-bounds in smla_sm90_prefill"
       "init=uninitialised-read in smla_sm90_prefill" "sync=divergent in smla_sm90_prefill")
@@ -69,3 +70,7 @@ if(TARGET gpu-prefill)
       PASS_REGULAR_EXPRESSION "${CMAKE_MATCH_2}" ENVIRONMENT "${emulated};SMLA_EMU_REPORT=-")
   endforeach()
 endif()
+
+get_property(tests DIRECTORY PROPERTY TESTS)
+list(FILTER tests INCLUDE REGEX "^emu\\.(kernels|mutation|gpu)")
+set_tests_properties(${tests} PROPERTIES FIXTURES_REQUIRED shared_kernels)

@@ -14,3 +14,4 @@ target_compile_definitions(emu_test_own_kernels PRIVATE
 target_link_libraries(emu_test_own_kernels PRIVATE smla_static ${CMOCKA_LIBRARY} ${CMAKE_DL_LIBS} m)
 add_dependencies(emu_test_own_kernels smla_emu_driver)
 add_test(NAME emu.own_kernels COMMAND emu_test_own_kernels)
+set_tests_properties(emu.own_kernels PROPERTIES COST 50)

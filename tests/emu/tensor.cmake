@@ -34,4 +34,6 @@ if(TARGET smla_emu_driver)
     set_tests_properties(emu.probes_${schedule} PROPERTIES
       FIXTURES_REQUIRED probes_ptx ENVIRONMENT "SMLA_EMU_SCHEDULE=${schedule}")
   endforeach()
+  # Another order of the same probes.
+  set_tests_properties(emu.probes_lazy PROPERTIES LABELS once)
 endif()

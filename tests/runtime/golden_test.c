@@ -3,12 +3,13 @@
  * is the table's are taken as they are, but for a sample; what changed is compiled. A target that the NVRTC does not
  * know has a row that says so.
  *
- * Usage: runtime-golden-test TABLE [sample]; SMLA_UPDATE_GOLDEN=1 rewrites it, SMLA_GOLDEN_FULL=1 compiles every row.
- * tools/golden-kernels rewrites all tables.
+ * Usage: runtime-golden-test TABLE [sample [PART]]; SMLA_UPDATE_GOLDEN=1 rewrites it, SMLA_GOLDEN_FULL=1 compiles every
+ * row. tools/golden-kernels rewrites all tables.
  *
  * With "sample" a fixed time is enough: a row that the table lacks fails uncompiled, and a spill that the table has is
  * no failure. The sample, from the table's end to its beginning, is each row with a trait that no row before it has: of
- * its operator the kernel and d_qk, the pair of formats, the target, each flag. */
+ * its operator the kernel and d_qk, the pair of formats, the target, each flag. PART (1 to 3) is each third row of it:
+ * the tables of three NVRTCs try all of it between them. */
 #include "describe.h"
 #include "harness.h"
 #include "obtain.h"
@@ -18,6 +19,7 @@ enum {
     TABLE_BYTES = 1 << 17,
     LINE_BYTES = 256,
     SAMPLE_EVERY = 10,
+    SAMPLE_PARTS = 3,
     DIGEST_SHOWN = 16,
     MOST_ROWS = 512,
     TRAITS_BYTES = RT_DESCRIPTION_BYTES + 64
@@ -68,6 +70,7 @@ struct run {
     smla_context *context;
     struct table golden, now;
     bool update, full, sample;
+    int part;     /* of the sample; 0: all of it */
     bool listing; /* all rows, before any is compiled */
     int rows, compiled, refused, spilled, missing;
     struct {
@@ -191,6 +194,13 @@ static void choose_sample(struct run *run)
                 run->traits[row].sampled = true;
 }
 
+static void keep_part(struct run *run)
+{
+    for (int row = 0, sampled = 0; row < run->rows; row++)
+        if (run->traits[row].sampled)
+            run->traits[row].sampled = run->part == 0 || sampled++ % SAMPLE_PARTS == run->part - 1;
+}
+
 static bool is_compiled(const struct run *run, const char *known)
 {
     if (run->full || (run->update && known == NULL))
@@ -308,6 +318,7 @@ static smla_status list_rows(struct run *run)
     const smla_status status = add_kernels(run);
     run->listing = false;
     choose_sample(run);
+    keep_part(run);
     run->rows = 0;
     return status;
 }
@@ -401,8 +412,10 @@ int main(int count, char **arguments)
 
     run.full = getenv("SMLA_GOLDEN_FULL") != NULL;
     run.update = getenv("SMLA_UPDATE_GOLDEN") != NULL;
-    run.sample = count == 3 && strcmp(arguments[2], "sample") == 0;
-    if (count != 2 + run.sample || smla_context_create(&desc, &run.context) != SMLA_OK)
+    run.sample = count >= 3 && strcmp(arguments[2], "sample") == 0;
+    run.part = run.sample && count == 4 ? atoi(arguments[3]) : 0;
+    if (count != 2 + run.sample + (run.part > 0) || run.part > SAMPLE_PARTS ||
+        smla_context_create(&desc, &run.context) != SMLA_OK)
         return 1;
     const int result = check(&run, arguments[1]);
     smla_context_destroy(run.context);
