@@ -48,7 +48,7 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
                "the query's tiles that are not in registers");
     add_region(plan, "row_scale", p_slots * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "rows", heads * (4 + 4 + 1) * 4, "sums, largest logits and references of a unit");
-    add_region(plan, "barriers", (slots + 2 * p_slots + 3 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
+    add_region(plan, "barriers", (slots + 2 * p_slots + 2 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
                "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_rest_full");
 }
 

@@ -74,7 +74,7 @@ struct block_memory {
     u64 key_full[SLOTS];
     u64 p_ready[P_SLOTS];
     u64 p_free[P_SLOTS];
-    u64 query_full[2];
+    u64 query_full;
     u64 query_rest_full;
 };
 
@@ -89,12 +89,12 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
 
-/* mbarriers, each with one phase a use of what it guards; block i of keys and unit u counted through the launch:
+/* mbarriers, each with one phase a use of what it guards; block i of keys counted through all units of the block of
+ * threads:
  *
  *   output   --key_full[slot]--------->  softmax   all 256 threads' copies of the block have been written
- *   output   --query_full[u % 2]------>  softmax   the unit's query has been written, by tensor copies, a tile each,
- *                                                  but for the rest of it (two: with lists of one block the next query
- *                                                  is on its way before this one has been waited for)
+ *   output   --query_full------------->  softmax   a unit's query has been written, by tensor copies, a tile each, but
+ *                                                  for the rest of it
  *   softmax  --query_rest_full-------->  softmax   the rest has, too
  *   softmax  --p_ready[i % 2]--------->  output    P and row_scale of block i are stored, its logits have read the key.
  *                                                  But for a unit's last blocks this is told when the logits of block
@@ -104,20 +104,20 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
  *   output   --p_free[i % 2]---------->  softmax   all 256 threads arrive when P . V of block i is done, and, at a
  *                                                  unit's last block, row_statistics are read
  *
- * A slot is written again by the warpgroup that has read it last: its half of a block of keys after its own P . V (the
- * logits came before P) or when its half of out has been read, its half of a query once that has been taken. The
+ * A slot is written again by the warpgroup that multiplies by it last: its half of a block of keys after its own P . V
+ * (the logits came before P) or when its half of out has been read, its half of a query once that has been taken. The
  * softmax warpgroup orders for wgmma what it has waited for (keys) and written (P).
  *
- * Named barriers join the threads of one warpgroup, but for QUERY_TAKEN: there the softmax warpgroup arrives when it
- * has taken a query out of its slot, and the output warpgroups wait. None takes the next before they have: it is copied
- * after they waited. (An mbarrier would do but for ptxas, which serialises wgmma where such a wait stands in their
- * loop.) */
+ * Named barriers join the threads of one warpgroup, but for QUERY_TAKEN: the softmax warpgroup arrives when it has
+ * taken a query out of its slot, and the output warpgroups wait. They copy no query before they have waited for the one
+ * before it, so that the softmax warpgroup cannot arrive twice while one of their warps is late. (Where nothing is to
+ * follow a query into its slot nobody waits. An mbarrier would do, but ptxas then serialises wgmma: C7515.) */
 enum named_barrier {
     SETUP = 0,     /* all threads */
     REST_FREE = 1, /* softmax warpgroup: all warps' last logits of a unit are done, which read the rest of the query */
     HALF_READ = 2, /* + half, output warpgroup: all warps have read their half of the slot; when out is staged: have
                       written it */
-    QUERY_TAKEN = 4, /* all threads */
+    QUERY_TAKEN = 4, /* all threads: the softmax warpgroup does not wait */
 };
 
 /* Where a unit's blocks of keys lie: the slots go round one way, and the other way for the next unit. So each item goes
@@ -197,7 +197,6 @@ __device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params
 template <bool PAGED> struct item_stream {
     static constexpr i32 QUERY = -1;
     u32 unit;
-    u32 query_turn = 0;    /* which of query_full the next query tells */
     i32 block;             /* of keys; QUERY: the unit's query, before block 0 */
     i32 left;              /* entries from the block on that count */
     i32 entry[COPY_TURNS]; /* of this thread's rows of the block: `row` and each COPY_ROWS further */
@@ -274,8 +273,7 @@ template <bool PAGED> struct item_stream {
         const lane_rows rows = my_rows();
         const int tile = half * HALF_TILES + rows.warp;
         if (rows.lane == 0 && tile < REGISTER_TILES)
-            copy_query_tile(params, unit, tile, memory.query_full[query_turn], memory.item[slot][tile]);
-        query_turn ^= 1;
+            copy_query_tile(params, unit, tile, memory.query_full, memory.item[slot][tile]);
         block = 0;
     }
 
@@ -307,15 +305,13 @@ template <bool PAGED> struct item_stream {
             gather(params.prefill, memory, slot);
     }
 
-    /* The same into the slot that the next unit's query is taken from. That is read by the generic proxy, which the
-     * copy of another query must be ordered behind. */
-    __device__ __forceinline__ void refill_behind_query(const smla_prefill_tensor_params &params, int half,
-                                                        block_memory &memory, int slot)
+    /* Until a query has left its slot. It is read by the generic proxy, which the copy of another must be ordered
+     * behind. */
+    __device__ __forceinline__ void wait_for_query() const
     {
         named_barrier_sync(QUERY_TAKEN, SMLA_THREADS);
         if (block == QUERY)
             fence_proxy_async();
-        refill(params, half, memory, slot);
     }
 };
 
@@ -418,13 +414,18 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
     const smla_prefill_params &params = tensor_params.prefill;
     item_stream<PAGED> next(params, half);
     if (next.there(params)) {
-        /* Nothing is to wait for yet: two blocks of keys, and the first query in the last slot. */
+        /* The first query goes into the last slot, and what follows into the others and behind it. Nothing is to wait
+         * for before that, or before another query. */
         next.copy_query(tensor_params, half, memory, SLOTS - 1);
+        bool waited = false;
 #pragma unroll 1
-        for (int slot = 0; slot < SLOTS - 1 && next.there(params); slot++)
+        for (int slot = 0; slot < SLOTS && next.there(params); slot++) {
+            if (!waited && (slot == SLOTS - 1 || next.block == next.QUERY)) {
+                next.wait_for_query();
+                waited = true;
+            }
             next.refill(tensor_params, half, memory, slot);
-        if (next.there(params))
-            next.refill_behind_query(tensor_params, half, memory, SLOTS - 1);
+        }
     }
 
     slot_sequence key = {0, 1};
@@ -450,8 +451,10 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
                 staged = false;
             }
             /* The next unit's query leaves its slot before this unit's last softmax. */
-            if (last && next.there(params))
-                next.refill_behind_query(tensor_params, half, memory, key.next());
+            if (last && next.there(params)) {
+                next.wait_for_query();
+                next.refill(tensor_params, half, memory, key.next());
+            }
             mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), p_phase_of(p_index));
             rescale_out(memory, p_slot, out);
             start_values(memory, half, key.slot, p_slot, out);
@@ -468,7 +471,8 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
         float low, high;
         finish_rows(w, memory.rows, load_sink(w, finish_row_of_lane()), half == 0, low, high);
         wgmma_wait_group<0>();
-        mbarrier_arrive(shared_window_address(&memory.p_free[p_slot_of(p_index++)]));
+        mbarrier_arrive(shared_window_address(&memory.p_free[p_slot_of(p_index)]));
+        p_index++;
         named_barrier_sync(HALF_READ + half, WARPGROUP);
         store_out(tensor_params, w, half, memory.item[key.slot], low, high, out);
         staged = next.there(params);
@@ -491,7 +495,7 @@ struct softmax_state {
  * of this block of threads went before. */
 __device__ __forceinline__ void take_query(block_memory &memory, u32 number, int slot, u32 (&query)[REGISTER_STEPS][4])
 {
-    mbarrier_wait(shared_window_address(&memory.query_full[number % 2]), number / 2 % 2);
+    mbarrier_wait(shared_window_address(&memory.query_full), number % 2);
     lane_rows rows = my_rows();
     int row = 16 * rows.warp + rows.lane % 16;
     u32 item = shared_window_address(memory.item[slot]);
@@ -762,8 +766,7 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
         mbarrier_init(shared_window_address(&memory.p_ready[slot]), WARPGROUP);
         mbarrier_init(shared_window_address(&memory.p_free[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
     }
-    for (int turn = 0; turn < 2; turn++)
-        mbarrier_init(shared_window_address(&memory.query_full[turn]), REGISTER_TILES);
+    mbarrier_init(shared_window_address(&memory.query_full), REGISTER_TILES);
     mbarrier_init(shared_window_address(&memory.query_rest_full), REST_TILES);
 }
 

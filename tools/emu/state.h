@@ -92,7 +92,9 @@ struct emu_named_barrier {
     uint32_t arrived;
     uint32_t trues, falses; /* threads whose bar.red predicate is */
     bool is_red;
-    uint32_t here[EMU_MAX_WARPS]; /* lanes of each warp that have arrived; all, by an aligned instruction */
+    uint32_t here[EMU_MAX_WARPS];         /* lanes of each warp that have arrived; all, by an aligned instruction */
+    uint32_t epoch[EMU_MAX_WARPS];        /* of each warp when it arrived, in this phase; 0: it has not */
+    uint32_t epoch_before[EMU_MAX_WARPS]; /* … in the phase before */
     struct emu_clocks *arriving;
     const struct emu_instr *instr; /* of the first that came */
 };

@@ -114,7 +114,9 @@ static void complete_named(struct emu_cta *cta, uint32_t number)
     for (int i = 0; i < cta->warp_count; i++)
         release_warp(&cta->warps[i], number, barrier);
     emu_clocks_release(barrier->arriving);
-    *barrier = (struct emu_named_barrier){0};
+    struct emu_named_barrier next = {0};
+    memcpy(next.epoch_before, barrier->epoch, sizeof(next.epoch_before));
+    *barrier = next;
     emu_wake(cta->cluster, EMU_WAIT_NAMED_BARRIER);
 }
 
@@ -141,6 +143,24 @@ static void set_state(struct emu_warp *warp, uint32_t mask, enum emu_lane_state 
             warp->sync->barrier_state[lane] = (uint8_t)state;
             warp->sync->barrier_number[lane] = (uint8_t)number;
         }
+}
+
+/* A warp that comes to a barrier must know that the phase before is over, or on another schedule it comes in that one:
+ * who waits knows, who only arrives must have learnt otherwise that all have come. */
+static bool check_phase_before(struct emu_warp *warp, const struct emu_instr *instr,
+                               const struct emu_named_barrier *barrier, uint32_t number)
+{
+    for (int i = 0; i < warp->cta->warp_count; i++) {
+        const struct emu_warp *other = &warp->cta->warps[i];
+        if (other == warp || warp->sync->now->v[emu_agent(other, EMU_AGENT_WARP)] >= barrier->epoch_before[i])
+            continue;
+        emu_fault(warp, instr, -1, EMU_BARRIER_MISUSE,
+                  "the warp arrives at barrier %u and cannot know that warp %d has come in the phase before: it might "
+                  "arrive again before the others have come",
+                  number, i);
+        return false;
+    }
+    return true;
 }
 
 static bool check_use(struct emu_warp *warp, const struct emu_instr *instr, const struct emu_named_barrier *barrier,
@@ -179,7 +199,8 @@ static bool arrive_named(struct emu_warp *warp, const struct emu_instr *instr, u
     struct emu_cta *cta = warp->cta;
     struct emu_named_barrier *barrier = &cta->sync->named[number];
     const uint32_t count = instr->facts.aligned ? EMU_LANES : (uint32_t)__builtin_popcount(mask);
-    if (!check_use(warp, instr, barrier, number, threads, count, mask) || !gather(cta->cluster, &barrier->arriving))
+    if (!check_use(warp, instr, barrier, number, threads, count, mask) ||
+        !check_phase_before(warp, instr, barrier, number) || !gather(cta->cluster, &barrier->arriving))
         return false;
     if (barrier->expected == 0)
         barrier->instr = instr;
@@ -189,6 +210,7 @@ static bool arrive_named(struct emu_warp *warp, const struct emu_instr *instr, u
     barrier->here[warp->index] |= instr->facts.aligned ? EMU_ALL_LANES : mask;
     barrier->trues += (uint32_t)__builtin_popcount(predicate & mask);
     barrier->falses += (uint32_t)__builtin_popcount(~predicate & mask);
+    barrier->epoch[warp->index] = warp->sync->now->v[emu_agent(warp, EMU_AGENT_WARP)];
     emu_warp_release(warp, &barrier->arriving);
     return true;
 }

@@ -12,7 +12,7 @@
 #define SMLA_PROBABILITY_SLOTS 2 /* slots, by the plan */
 #define SMLA_QUERY_REGISTER_TILES 6 /* tiles, by the plan */
 #define SMLA_UNHELD_BLOCKS 2 /* blocks, by the plan */
-#define SMLA_TOLD_STEPS 20 /* steps, by the plan */
+#define SMLA_TOLD_STEPS 28 /* steps, by the plan */
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
 #define SMLA_THREADS 384 /* threads, by the plan */
@@ -37,13 +37,13 @@
 #define SMLA_QUERY_REST_OFFSET 212992 /* bytes, by the plan: the query's tiles that are not in registers */
 #define SMLA_ROW_SCALE_OFFSET 229376 /* bytes, by the plan: factor for out before a block's P.V */
 #define SMLA_ROWS_OFFSET 229888 /* bytes, by the plan: sums, largest logits and references of a unit */
-#define SMLA_BARRIERS_OFFSET 232192 /* bytes, by the plan: mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_taken */
+#define SMLA_BARRIERS_OFFSET 232192 /* bytes, by the plan: mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_rest_full */
 #define SMLA_SPLIT_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end half of the part */
 #define SMLA_SPLIT_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns; at the end the other half of the part */
 #define SMLA_SPLIT_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
 #define SMLA_SPLIT_ROWS_OFFSET 212992 /* bytes, by the plan: the rows' largest logits, references and sums */
 #define SMLA_SPLIT_ROW_SCALE_OFFSET 214016 /* bytes, by the plan: factor for out before a block's P.V */
 #define SMLA_SPLIT_BARRIERS_OFFSET 214528 /* bytes, by the plan: mbarriers: key_full for each key slot, p_ready and p_free for each slot of P, logits_done */
-#define SMLA_SHARED_BYTES 232288 /* bytes, by the plan */
+#define SMLA_SHARED_BYTES 232272 /* bytes, by the plan */
 
 #endif
