@@ -344,6 +344,13 @@ static double find_ms(const struct gc_fixture *fixture, uint8_t seed)
     return best;
 }
 
+/* What a find may take, which reads one shard and verifies one entry. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const double MOST_FIND_MS = 20;
+#else
+static const double MOST_FIND_MS = 1;
+#endif
+
 /* A lookup reads one shard, and gc each name once; the bound is in bytes. */
 static void test_48_a_hundred_thousand_entries(void **state)
 {
@@ -355,7 +362,7 @@ static void test_48_a_hundred_thousand_entries(void **state)
     assert_true(collect(fixture, bytes / 2, 0));
     print_message("of %d entries one is found in %.2f ms; half of them are removed in %.0f ms\n", MANY, find,
                   now_ms() - start);
-    assert_true(find < 1);
+    assert_true(find < MOST_FIND_MS);
     assert_true(now_ms() - start < 30000);
     assert_int_equal(fixture->done.entries, MANY + 1);
     assert_in_range(fixture->done.removed, MANY / 2, MANY / 2 + 2);
