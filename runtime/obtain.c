@@ -34,18 +34,25 @@ void rt_request_tell_remembered(const struct rt_request *request, const struct r
                     "did not compile before, and is not compiled again:");
 }
 
-/* smla-gen would find the refused entry in that folder, and take it. */
+/* smla-gen would find the refused entries in that folder, and take them. Each removal is whole or left out: a command
+ * that was cut is none. */
 static void describe_removal(const struct rt_request *request, char text[RT_REMOVAL_BYTES])
 {
     char path[RT_PLACE_BYTES];
     size_t length = 0;
 
     text[0] = '\0';
-    for (int i = 0; i < request->refused.count && length < RT_REMOVAL_BYTES; i++) {
+    for (int i = 0; i < request->refused.count; i++) {
         if (request->refused.entries[i]->tier != SMLA_TIER_CACHE)
             continue;
         rt_entry_path(request->refused.entries[i], path);
-        length += (size_t)snprintf(text + length, RT_REMOVAL_BYTES - length, "rm '%s' && ", path);
+        const size_t room = RT_REMOVAL_BYTES - length;
+        const size_t size = (size_t)snprintf(text + length, room, "rm '%s' && ", path);
+        if (size >= room) {
+            text[length] = '\0';
+            return;
+        }
+        length += size;
     }
 }
 
