@@ -83,6 +83,7 @@ struct gen_plan {
     bool tensor_maps;    /* prefill: the parameter is smla_prefill_tensor_params */
     int32_t variant_count;
     int32_t paged_variant;   /* the one for caches with pages; of prefill */
+    int32_t lengths_variant; /* the one for lists with lengths, where a cache has no pages; of prefill; 0: none */
     int32_t split_variant;   /* the one for few queries, launched in clusters; 0: none */
     int32_t check_variant;   /* the one that looks at the lists first; 0: none */
     int32_t combine_variant; /* the one that combines parts; 0: none */

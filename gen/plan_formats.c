@@ -131,7 +131,7 @@ void gen_plan_add_variants(const struct gen_spec *spec, const struct gen_variant
 }
 
 void gen_plan_add_variant(const struct gen_spec *spec, const struct gen_variant *like, const char *entry,
-                          struct gen_plan *plan)
+                          const char *ending, struct gen_plan *plan)
 {
-    add_variant(spec, like, entry, "", plan);
+    add_variant(spec, like, entry, ending, plan);
 }

@@ -26,8 +26,8 @@ void gen_plan_add_formats(const struct gen_spec *spec, struct gen_plan *plan);
 void gen_plan_add_variants(const struct gen_spec *spec, const struct gen_variant *like, const char *entry,
                            const char *paged_entry, struct gen_plan *plan);
 
-/* Adds one entry point, for caches with pages and without. */
+/* Adds one entry point; `ending` of the name of its variant. */
 void gen_plan_add_variant(const struct gen_spec *spec, const struct gen_variant *like, const char *entry,
-                          struct gen_plan *plan);
+                          const char *ending, struct gen_plan *plan);
 
 #endif

@@ -40,7 +40,7 @@ static void add_variants(const struct gen_spec *spec, const char *entry, struct 
     if (spec->tile_heads > 0)
         snprintf(like.name, sizeof(like.name), "%s_h%d_d%d_tile%d", plan->kernel, spec->h_q, spec->d_qk,
                  spec->tile_heads);
-    gen_plan_add_variant(spec, &like, entry, plan);
+    gen_plan_add_variant(spec, &like, entry, "", plan);
     plan->combine_variant = plan->variant_count;
     plan->variants[plan->variant_count++] =
         (struct gen_variant){.name = "decode_combine",

@@ -33,6 +33,8 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "output_columns", spec->d_v / 2, "elements", GEN_BY_PLAN,
                "columns of out an output warpgroup holds");
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
+    add_number(plan, "unit_cost_quarters", 9, "quarters", GEN_BY_PLAN,
+               "of a block of keys' time, of a unit's beginning and end: 6000 of 2650 cycles (H200, 2026-11-30)");
     add_number(plan, "rescale_threshold_log2", 8, "log2", GEN_BY_PLAN,
                "out is rescaled only when the maximum grew by more: P stays below 2^8");
     gen_plan_add_formats(spec, plan);
@@ -48,8 +50,10 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
                "the query's tiles that are not in registers");
     add_region(plan, "row_scale", p_slots * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "rows", heads * (4 + 4 + 1) * 4, "sums, largest logits and references of a unit");
-    add_region(plan, "barriers", (slots + 2 * p_slots + 2 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 bytes */
+    add_region(plan, "barriers", (slots + 2 * p_slots + 2) * 8,
                "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_rest_full");
+    add_region(plan, "range", (number(plan, "threads") / 32 + 2) * 4, /* the whole is a multiple of 16 bytes */
+               "costs of units, and which are the block's");
 }
 
 bool gen_sm90_prefill_persists(const struct gen_spec *spec)
@@ -82,6 +86,8 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
                                .blocks_per_sm = 1};
     snprintf(like.name, sizeof(like.name), "sm90_prefill_persistent_h%d_d%d", spec->h_q, spec->d_qk);
     gen_plan_add_variants(spec, &like, "smla_sm90_prefill_persistent", "smla_sm90_prefill_persistent_paged", plan);
+    plan->lengths_variant = plan->variant_count;
+    gen_plan_add_variant(spec, &like, "smla_sm90_prefill_persistent_lengths", "_lengths", plan);
     gen_plan_add_sm90_prefill_split(spec, plan);
     return SMLA_OK;
 }

@@ -85,6 +85,7 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .caches = bundle->spec.has_extra_kv ? 2 : 1,
         .kv = {kv_of(&bundle->spec.kv)},
         .paged_variant = plan->paged_variant,
+        .lengths_variant = plan->lengths_variant,
         .tensor_maps = plan->tensor_maps,
         .check_variant = plan->check_variant,
         .check_threads = plan->variants[plan->check_variant].threads,

@@ -26,8 +26,9 @@ struct smla_kernel {
     int32_t d_v;
     int32_t caches; /* 1, or 2 with an extra format */
     struct rt_kv kv[2];
-    int32_t paged_variant; /* of functions: prefill where a cache has pages */
-    int32_t check_variant; /* of functions: of a checked kernel, launched first; 0: none */
+    int32_t paged_variant;   /* of functions: prefill where a cache has pages */
+    int32_t lengths_variant; /* of functions: prefill where lists have lengths and no cache has pages; 0: none */
+    int32_t check_variant;   /* of functions: of a checked kernel, launched first; 0: none */
     int32_t check_threads;
     int32_t combine_variant; /* of functions: of a decode kernel, launched behind it */
     int32_t combine_threads;

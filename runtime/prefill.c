@@ -233,6 +233,15 @@ static unsigned int block_count(const smla_kernel *kernel, int64_t s_q, int32_t 
     return (unsigned int)(blocks < most ? blocks : most);
 }
 
+/* Pages cost a division an entry; with lengths a persistent kernel's blocks of threads work out who has which queries.
+ */
+static rt_cu_function function_of(const smla_kernel *kernel, const smla_prefill_args *args, bool paged)
+{
+    if (paged)
+        return kernel->functions[kernel->paged_variant];
+    return kernel->functions[args->topk_length ? kernel->lengths_variant : 0];
+}
+
 /* The variant for few queries: a cluster of blocks in place of each. */
 static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choice *choice, struct rt_launch *launch)
 {
@@ -252,7 +261,7 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
     const struct gen_choice *choice =
         gen_choose(kernel->choices, kernel->choice_count, units, params->cache[0].topk, args->sm_limit);
     struct rt_launch launch = {
-        .function = kernel->functions[paged ? kernel->paged_variant : 0],
+        .function = function_of(kernel, args, paged),
         .name = kernel->name,
         .threads = kernel->threads,
         .shared_bytes = kernel->shared_bytes,

@@ -287,8 +287,15 @@ static smla_status run_choices(struct run run, const struct gen_bundle *bundle, 
 static smla_status run_prefill(struct run run, const struct gen_bundle *bundle, const smla_kernel *kernel)
 {
     run.sm_limit = 1;
+    run.variant = bundle->plan.variants[run.paged ? kernel->paged_variant : kernel->lengths_variant].name;
     smla_status status = do_run(&run);
 
+    if (status == SMLA_OK && kernel->lengths_variant != 0) {
+        run.padded = true;
+        run.variant = bundle->plan.variants[0].name;
+        run.how = "no lengths";
+        status = do_run(&run);
+    }
     run.sm_limit = 0;
     run.padded = run.paged = true;
     run.variant = bundle->plan.variants[kernel->paged_variant].name;

@@ -91,16 +91,6 @@ __device__ __forceinline__ i32 tokens_of_thread(const smla_decode_params &params
     return (params.tokens + SMLA_THREADS - 1) / SMLA_THREADS;
 }
 
-__device__ __forceinline__ i32 sum_up_to(i32 value)
-{
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const i32 other = __shfl_up_sync(0xffffffff, value, step);
-        value += threadIdx.x % 32 >= step ? other : 0;
-    }
-    return value;
-}
-
 __device__ __forceinline__ cost_sums sum_costs(const smla_decode_params &params, schedule_memory &memory)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -58,6 +58,17 @@ __device__ __forceinline__ i32 warp_uniform(i32 same)
     return __shfl_sync(0xffffffff, same, 0);
 }
 
+/* Of all lanes' values up to this lane's. */
+__device__ __forceinline__ i32 sum_up_to(i32 value)
+{
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const i32 other = __shfl_up_sync(0xffffffff, value, step);
+        value += threadIdx.x % 32 >= step ? other : 0;
+    }
+    return value;
+}
+
 /* Tells it of what a work has from memory; the rest follows. (The persistent kernel does not, and loses nothing.) */
 __device__ __forceinline__ void make_uniform(work &w)
 {

@@ -33,6 +33,7 @@
 #include "smla_config.cuh"
 #include "smla_wgmma.cuh"
 #include "types.cuh"
+#include "unit_range.cuh"
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int SLOTS = SMLA_ITEM_SLOTS;
@@ -76,6 +77,7 @@ struct block_memory {
     u64 p_free[P_SLOTS];
     u64 query_full;
     u64 query_rest_full;
+    range_memory range;
 };
 
 /* As planned: each region begins where the one before ends. (NVRTC has no offsetof.) */
@@ -85,6 +87,7 @@ static_assert(SMLA_QUERY_REST_OFFSET == SMLA_PROBABILITY_OFFSET + sizeof(block_m
 static_assert(SMLA_ROW_SCALE_OFFSET == SMLA_QUERY_REST_OFFSET + sizeof(block_memory::query_rest), "");
 static_assert(SMLA_ROWS_OFFSET == SMLA_ROW_SCALE_OFFSET + sizeof(block_memory::row_scale), "");
 static_assert(SMLA_BARRIERS_OFFSET == SMLA_ROWS_OFFSET + sizeof(block_memory::rows), "");
+static_assert(SMLA_RANGE_OFFSET == SMLA_BARRIERS_OFFSET + (SLOTS + 2 * P_SLOTS + 2) * sizeof(u64), "");
 static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
@@ -163,13 +166,7 @@ __device__ __forceinline__ u32 p_phase_of(u32 index)
 
 /* ---- Units of work ------------------------------------------------------------------------------------------- */
 
-/* Unit u is heads 64 (u % HEAD_BLOCKS) and on of token u / HEAD_BLOCKS: neighbours find each other's keys in L2. Block
- * b of threads does units b, b + gridDim.x, … */
-__device__ __forceinline__ u32 unit_count(const smla_prefill_params &params)
-{
-    return (u32)params.s_q * SMLA_HEAD_BLOCKS;
-}
-
+/* Unit u is heads 64 (u % HEAD_BLOCKS) and on of token u / HEAD_BLOCKS. Which of them a block has: unit_range.cuh. */
 __device__ __forceinline__ work unit_work(const smla_prefill_params &params, u32 unit)
 {
     int first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
@@ -194,7 +191,7 @@ __device__ __forceinline__ void copy_query_tile(const smla_prefill_tensor_params
 }
 
 /* The items to come, in order: each unit's query, its blocks of keys. */
-template <bool PAGED> struct item_stream {
+template <bool PAGED, bool RANGED> struct item_stream {
     static constexpr i32 QUERY = -1;
     u32 unit;
     i32 block;             /* of keys; QUERY: the unit's query, before block 0 */
@@ -204,7 +201,8 @@ template <bool PAGED> struct item_stream {
     u64 first_chunk; /* address of this thread's in row 0 of the cache */
     u32 chunk_bytes; /* of row `row` of this chunk, in a slot */
 
-    __device__ __forceinline__ item_stream(const smla_prefill_params &params, int half) : unit(blockIdx.x)
+    __device__ __forceinline__ item_stream(const smla_prefill_params &params, const unit_walk<RANGED> &walk, int half)
+        : unit(walk.first())
     {
         /* Through a shuffle: the compiler, which would read the thread's number again for each use, keeps the values.
          */
@@ -212,12 +210,12 @@ template <bool PAGED> struct item_stream {
         row = thread / 8;
         first_chunk = (u64)params.cache[0].kv + (half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS) * sizeof(u16);
         chunk_bytes = half * HALF_TILES * TILE_BYTES + swizzled(row, chunk);
-        find(params);
+        find(params, walk);
     }
 
-    __device__ __forceinline__ bool there(const smla_prefill_params &params) const
+    __device__ __forceinline__ bool there(const unit_walk<RANGED> &walk) const
     {
-        return unit < unit_count(params);
+        return unit < walk.end();
     }
 
     __device__ __forceinline__ void load_entries(const smla_prefill_params &params)
@@ -231,10 +229,10 @@ template <bool PAGED> struct item_stream {
     }
 
     /* From `unit` on, the first with keys: its query, and the entries of its first block. */
-    __device__ __forceinline__ void find(const smla_prefill_params &params)
+    __device__ __forceinline__ void find(const smla_prefill_params &params, const unit_walk<RANGED> &walk)
     {
         block = QUERY;
-        for (; unit < unit_count(params); unit += gridDim.x) {
+        for (; unit < walk.end(); unit += walk.step()) {
             const work w = unit_work(params, unit);
             if (w.block_count == 0)
                 continue;
@@ -244,12 +242,12 @@ template <bool PAGED> struct item_stream {
         }
     }
 
-    __device__ __forceinline__ void advance(const smla_prefill_params &params)
+    __device__ __forceinline__ void advance(const smla_prefill_params &params, const unit_walk<RANGED> &walk)
     {
         block++;
         if (left <= KEYS) {
-            unit += gridDim.x;
-            find(params);
+            unit += walk.step();
+            find(params, walk);
             return;
         }
         left -= KEYS;
@@ -279,7 +277,8 @@ template <bool PAGED> struct item_stream {
 
     /* Gathers this warpgroup's half of the columns of a block of keys; zeros for an invalid entry, which is not read.
      */
-    __device__ __forceinline__ void gather(const smla_prefill_params &params, block_memory &memory, int slot)
+    __device__ __forceinline__ void gather(const smla_prefill_params &params, const unit_walk<RANGED> &walk,
+                                           block_memory &memory, int slot)
     {
         const u32 to = shared_window_address(memory.item[slot]) + chunk_bytes;
 #pragma unroll
@@ -292,17 +291,17 @@ template <bool PAGED> struct item_stream {
                             (const void *)(from + i * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
         }
         cp_async_mbarrier_arrive(shared_window_address(&memory.key_full[slot]));
-        advance(params);
+        advance(params, walk);
     }
 
     /* Starts copying the next item. All threads of the warpgroup have read what the slot held. */
-    __device__ __forceinline__ void refill(const smla_prefill_tensor_params &params, int half, block_memory &memory,
-                                           int slot)
+    __device__ __forceinline__ void refill(const smla_prefill_tensor_params &params, const unit_walk<RANGED> &walk,
+                                           int half, block_memory &memory, int slot)
     {
         if (block == QUERY)
             copy_query(params, half, memory, slot);
         else
-            gather(params.prefill, memory, slot);
+            gather(params.prefill, walk, memory, slot);
     }
 
     /* Until a query has left its slot. It is read by the generic proxy, which the copy of another must be ordered
@@ -407,33 +406,34 @@ __device__ __forceinline__ void store_empty(const work &w, int half)
     }
 }
 
-template <bool PAGED>
+template <bool PAGED, bool RANGED>
 __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &tensor_params, block_memory &memory,
                                             int half)
 {
     const smla_prefill_params &params = tensor_params.prefill;
-    item_stream<PAGED> next(params, half);
-    if (next.there(params)) {
+    const unit_walk<RANGED> walk(params, memory.range);
+    item_stream<PAGED, RANGED> next(params, walk, half);
+    if (next.there(walk)) {
         /* The first query goes into the last slot, and what follows into the others and behind it. Nothing is to wait
          * for before that, or before another query. */
         next.copy_query(tensor_params, half, memory, SLOTS - 1);
         bool waited = false;
 #pragma unroll 1
-        for (int slot = 0; slot < SLOTS && next.there(params); slot++) {
+        for (int slot = 0; slot < SLOTS && next.there(walk); slot++) {
             if (!waited && (slot == SLOTS - 1 || next.block == next.QUERY)) {
                 next.wait_for_query();
                 waited = true;
             }
-            next.refill(tensor_params, half, memory, slot);
+            next.refill(tensor_params, walk, half, memory, slot);
         }
     }
 
     slot_sequence key = {0, 1};
     u32 p_index = 0;
     bool staged = false; /* out of the unit before is on its way out of its slot, which is to be refilled */
-    for (u32 unit = blockIdx.x; unit < unit_count(params); unit += gridDim.x) {
+    for (u32 unit = walk.first(); unit < walk.end(); unit += walk.step()) {
         const work w = unit_work(params, unit);
-        if (unit + gridDim.x >= unit_count(params)) /* the block's last */
+        if (unit + walk.step() >= walk.end()) /* the block's last */
             griddepcontrol_launch_dependents();
         if (w.block_count == 0) {
             store_empty(w, half);
@@ -447,13 +447,13 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
                 if (threadIdx.x % 32 == 0)
                     bulk_wait_group_read<0>();
                 named_barrier_sync(HALF_READ + half, WARPGROUP);
-                next.refill(tensor_params, half, memory, key.previous());
+                next.refill(tensor_params, walk, half, memory, key.previous());
                 staged = false;
             }
             /* The next unit's query leaves its slot before this unit's last softmax. */
-            if (last && next.there(params)) {
+            if (last && next.there(walk)) {
                 next.wait_for_query();
-                next.refill(tensor_params, half, memory, key.next());
+                next.refill(tensor_params, walk, half, memory, key.next());
             }
             mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), p_phase_of(p_index));
             rescale_out(memory, p_slot, out);
@@ -463,8 +463,8 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
             wgmma_wait_group<0>();
             mbarrier_arrive(shared_window_address(&memory.p_free[p_slot]));
             named_barrier_sync(HALF_READ + half, WARPGROUP);
-            if (next.there(params))
-                next.refill(tensor_params, half, memory, key.slot);
+            if (next.there(walk))
+                next.refill(tensor_params, walk, half, memory, key.slot);
             key.slot = key.next();
         }
         /* While the matrix unit works on the last block. */
@@ -475,7 +475,7 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
         p_index++;
         named_barrier_sync(HALF_READ + half, WARPGROUP);
         store_out(tensor_params, w, half, memory.item[key.slot], low, high, out);
-        staged = next.there(params);
+        staged = next.there(walk);
         key.turn();
     }
     if (threadIdx.x % 32 == 0)
@@ -622,9 +622,11 @@ __device__ __forceinline__ void next_entries(entry_pair &entries)
 }
 
 /* From `unit` on, the first unit with keys, and its first entries; what has none is finished on the way. */
-__device__ __forceinline__ u32 next_unit(const smla_prefill_params &params, u32 unit, entry_pair &entries)
+template <bool RANGED>
+__device__ __forceinline__ u32 next_unit(const smla_prefill_params &params, const unit_walk<RANGED> &walk, u32 unit,
+                                         entry_pair &entries)
 {
-    for (; unit < unit_count(params); unit += gridDim.x) {
+    for (; unit < walk.end(); unit += walk.step()) {
         const work w = unit_work(params, unit);
         if (w.block_count > 0) {
             const smla_key_cache &cache = params.cache[0];
@@ -679,6 +681,7 @@ __device__ __forceinline__ void copy_query_rest(const smla_prefill_tensor_params
             copy_query_tile(params, of, REGISTER_TILES + i, memory.query_rest_full, memory.query_rest[i]);
 }
 
+template <bool RANGED>
 __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &tensor_params, block_memory &memory)
 {
     const smla_prefill_params &params = tensor_params.prefill;
@@ -691,12 +694,13 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
     u32 p_index = 0, units_done = 0;
     u32 query[REGISTER_STEPS][4];
     entry_pair entries;
-    u32 unit = next_unit(params, blockIdx.x, entries);
-    if (unit < unit_count(params)) {
+    const unit_walk<RANGED> walk(params, memory.range);
+    u32 unit = next_unit(params, walk, walk.first(), entries);
+    if (unit < walk.end()) {
         copy_query_rest(tensor_params, unit, memory);
         take_query(memory, 0, SLOTS - 1, query);
     }
-    while (unit < unit_count(params)) {
+    while (unit < walk.end()) {
         const work w = unit_work(params, unit);
         softmax_state state = {{-infinity(), -infinity()}, {-infinity(), -infinity()}, {0, 0}};
         bool key_there = false;
@@ -721,12 +725,12 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
             if (!last)
                 next_entries(entries);
             else
-                unit = next_unit(params, unit + gridDim.x, entries);
+                unit = next_unit(params, walk, unit + walk.step(), entries);
 
             wgmma_wait_group<0>();
             if (last) {
                 key.turn();
-                if (unit < unit_count(params)) {
+                if (unit < walk.end()) {
                     named_barrier_sync(REST_FREE, WARPGROUP);
                     copy_query_rest(tensor_params, unit, memory);
                     take_query(memory, units_done + 1, key.next(), query);
@@ -770,7 +774,7 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
     mbarrier_init(shared_window_address(&memory.query_rest_full), REST_TILES);
 }
 
-template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill_tensor_params &params)
+template <bool PAGED, bool RANGED> __device__ __forceinline__ void prefill(const smla_prefill_tensor_params &params)
 {
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
@@ -778,12 +782,14 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
         init_barriers(memory);
     named_barrier_sync(SETUP, SMLA_THREADS);
     griddepcontrol_wait();
+    if (RANGED)
+        find_range(params.prefill, memory.range, SETUP);
 
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0); /* told to be the same in a warp */
     if (warpgroup == 0) {
-        softmax_role(params, memory);
+        softmax_role<RANGED>(params, memory);
     } else {
-        output_role<PAGED>(params, memory, warpgroup - 1);
+        output_role<PAGED, RANGED>(params, memory, warpgroup - 1);
     }
 }
 
@@ -791,13 +797,20 @@ template <bool PAGED> __device__ __forceinline__ void prefill(const smla_prefill
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     smla_sm90_prefill_persistent(const __grid_constant__ smla_prefill_tensor_params params)
 {
-    prefill<false>(params);
+    prefill<false, false>(params);
+}
+
+/* The same where lists have lengths. */
+extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
+    smla_sm90_prefill_persistent_lengths(const __grid_constant__ smla_prefill_tensor_params params)
+{
+    prefill<false, true>(params);
 }
 #endif
 
-/* The same where a cache has pages. */
+/* The same where a cache has pages, with lengths or without. */
 extern "C" __global__ void __launch_bounds__(SMLA_THREADS, 1)
     smla_sm90_prefill_persistent_paged(const __grid_constant__ smla_prefill_tensor_params params)
 {
-    prefill<true>(params);
+    prefill<true, true>(params);
 }

@@ -48,7 +48,7 @@ static const struct emu_kernel *find_entry(const struct harness *harness, const 
     return NULL;
 }
 
-/* The entry point of the plan's first variant, or of the one for clusters. */
+/* The entry point of the variant that a call with lengths takes, or of the one for clusters. */
 static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
 {
     struct gen_refusal refusal;
@@ -56,7 +56,7 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
     if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
         return;
     const struct gen_variant *variant =
-        &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : 0];
+        &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : bundle.plan.lengths_variant];
     harness->kernel = find_entry(harness, variant);
     harness->blocks_per_query = variant->blocks_per_query;
     harness->blocks_per_sm = variant->blocks_per_sm;

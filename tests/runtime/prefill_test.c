@@ -294,7 +294,8 @@ static void persistent_launch(void **state)
 
     desc.flags = 0;
     desc.batch_invariant = 1; /* whose few queries are not split */
-    call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
+    call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged "
+                               "smla_sm90_prefill_persistent_lengths";
     call->world.driver->param_bytes = sizeof(struct smla_prefill_tensor_params);
     call->world.driver->param_offset = 48; /* of what the driver counts from, to a multiple of 64 */
     call->world.driver->sm_count = 4;
@@ -394,7 +395,8 @@ static void keeps_sm_limit(void **state)
     desc.batch_invariant = 1; /* whose few queries are not split */
     assert_int_equal(smla_query_support(call->world.context, &desc, &support), SMLA_OK);
     assert_int_equal(support.blocks_per_sm, 1);
-    call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged";
+    call->world.nvrtc->entry = "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged "
+                               "smla_sm90_prefill_persistent_lengths";
     call->world.driver->param_bytes = sizeof(struct smla_prefill_tensor_params);
     smla_kernel *kernel = must_prepare(call->world.context, &desc);
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {

@@ -25,7 +25,7 @@ static void reset(void)
         .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split smla_sm90_prefill_turned "
                  "smla_sm90_prefill_turned_paged smla_sm90_prefill_turned_persistent "
                  "smla_sm90_prefill_turned_persistent_paged smla_sm90_prefill_persistent "
-                 "smla_sm90_prefill_persistent_paged",
+                 "smla_sm90_prefill_persistent_paged smla_sm90_prefill_persistent_lengths",
         .compile_log = "",
         .reset = reset,
         .log = call_log_text,

@@ -16,6 +16,7 @@
 #define SMLA_OUTPUT_WARPGROUPS 2 /* by the plan */
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
 #define SMLA_THREADS 384 /* threads, by the plan */
+#define SMLA_UNIT_COST_QUARTERS 9 /* quarters, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
 #define SMLA_CACHES 1 /* caches, by the description */
 #define SMLA_FLAT 1 /* by the plan */
@@ -38,12 +39,13 @@
 #define SMLA_ROW_SCALE_OFFSET 229376 /* bytes, by the plan: factor for out before a block's P.V */
 #define SMLA_ROWS_OFFSET 229888 /* bytes, by the plan: sums, largest logits and references of a unit */
 #define SMLA_BARRIERS_OFFSET 232192 /* bytes, by the plan: mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_rest_full */
+#define SMLA_RANGE_OFFSET 232264 /* bytes, by the plan: costs of units, and which are the block's */
 #define SMLA_SPLIT_QUERY_OFFSET 0 /* bytes, by the plan: query, tiles of 64 columns; at the end half of the part */
 #define SMLA_SPLIT_KEY_OFFSET 65536 /* bytes, by the plan: key slots, tiles of 64 columns; at the end the other half of the part */
 #define SMLA_SPLIT_PROBABILITY_OFFSET 196608 /* bytes, by the plan: P as bf16 */
 #define SMLA_SPLIT_ROWS_OFFSET 212992 /* bytes, by the plan: the rows' largest logits, references and sums */
 #define SMLA_SPLIT_ROW_SCALE_OFFSET 214016 /* bytes, by the plan: factor for out before a block's P.V */
 #define SMLA_SPLIT_BARRIERS_OFFSET 214528 /* bytes, by the plan: mbarriers: key_full for each key slot, p_ready and p_free for each slot of P, logits_done */
-#define SMLA_SHARED_BYTES 232272 /* bytes, by the plan */
+#define SMLA_SHARED_BYTES 232320 /* bytes, by the plan */
 
 #endif
