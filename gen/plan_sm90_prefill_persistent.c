@@ -9,6 +9,12 @@
 #include "plan_formats.h"
 #include "prefill_tensor_params.h"
 
+/* Whether a key is wider than its value: by one tile of 64 columns. */
+static bool has_tail(const struct gen_spec *spec)
+{
+    return spec->d_qk > spec->d_v;
+}
+
 static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
 {
     add_number(plan, "h_q", spec->h_q, "heads", GEN_BY_DESCRIPTION, "query heads");
@@ -21,12 +27,13 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "item_slots", 3, "slots", GEN_BY_PLAN,
                "a query or a block of keys each; what fits beside P and the rest of the query");
     add_number(plan, "probability_slots", 2, "slots", GEN_BY_PLAN,
-               "softmax of a block runs beside P.V of the one before");
-    add_number(plan, "query_register_tiles", 6, "tiles", GEN_BY_PLAN,
+               has_tail(spec) ? "P of a block and the tail of another"
+                              : "softmax of a block runs beside P.V of the one before");
+    add_number(plan, "query_register_tiles", has_tail(spec) ? 7 : 6, "tiles", GEN_BY_PLAN,
                "of 64 columns, 16 registers each; the rest of the query is in shared memory");
     add_number(plan, "unheld_blocks", 2, "blocks", GEN_BY_PLAN,
                "at a unit's end, whose P.V does not wait for the next block's logits");
-    add_number(plan, "told_steps", 28, "steps", GEN_BY_PLAN,
+    add_number(plan, "told_steps", has_tail(spec) ? 35 : 28, "steps", GEN_BY_PLAN,
                "of the next block's logits, 16 columns each, before P.V of a held block may start");
     add_number(plan, "output_warpgroups", 2, "", GEN_BY_PLAN,
                "64 x 512 fp32 is 256 registers a thread of one: two halves");
@@ -35,6 +42,10 @@ static void add_numbers(const struct gen_spec *spec, struct gen_plan *plan)
     add_number(plan, "threads", 3 * WARPGROUP_THREADS, "threads", GEN_BY_PLAN, "softmax warpgroup and two of output");
     add_number(plan, "unit_cost_quarters", 9, "quarters", GEN_BY_PLAN,
                "of a block of keys' time, of a unit's beginning and end: 6000 of 2650 cycles (H200, 2026-11-30)");
+    add_number(plan, "softmax_registers", has_tail(spec) ? 184 : 168, "registers", GEN_BY_PLAN,
+               "32 logits, 16 for each tile of the query, addresses");
+    add_number(plan, "output_registers", has_tail(spec) ? 160 : 168, "registers", GEN_BY_PLAN,
+               "128 accumulators, keys on their way");
     add_number(plan, "rescale_threshold_log2", 8, "log2", GEN_BY_PLAN,
                "out is rescaled only when the maximum grew by more: P stays below 2^8");
     gen_plan_add_formats(spec, plan);
@@ -44,22 +55,26 @@ static void add_regions(const struct gen_spec *spec, struct gen_plan *plan)
 {
     const int32_t heads = number(plan, "block_heads"), keys = number(plan, "block_keys");
     const int32_t slots = number(plan, "item_slots"), p_slots = number(plan, "probability_slots");
-    add_region(plan, "item", slots * keys * spec->d_qk * BF16_BYTES, "queries and blocks of keys, tiles of 64 columns");
+    add_region(plan, "item", slots * keys * spec->d_v * BF16_BYTES, "queries and blocks of keys, tiles of 64 columns");
     add_region(plan, "probability", p_slots * heads * keys * BF16_BYTES, "P as bf16");
     add_region(plan, "query_rest", heads * (spec->d_qk - 64 * number(plan, "query_register_tiles")) * BF16_BYTES,
                "the query's tiles that are not in registers");
     add_region(plan, "row_scale", p_slots * heads * 4, "factor for out before a block's P.V");
     add_region(plan, "rows", heads * (4 + 4 + 1) * 4, "sums, largest logits and references of a unit");
-    add_region(plan, "barriers", (slots + 2 * p_slots + 2) * 8,
-               "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, query_rest_full");
-    add_region(plan, "range", (number(plan, "threads") / 32 + 2) * 4, /* the whole is a multiple of 16 bytes */
+    add_region(plan, "barriers", (slots + p_slots + (has_tail(spec) ? keys / 16 + 1 : p_slots) + 2) * 8,
+               has_tail(spec)
+                   ? "mbarriers: key_full for each slot, p_ready twice, p_free for 16 columns of P each, query_full, "
+                     "query_rest_full, tail_full"
+                   : "mbarriers: key_full for each slot, p_ready and p_free for each slot of P, query_full, "
+                     "query_rest_full");
+    const int32_t range_bytes = (number(plan, "threads") / 32 + 2) * 4, end = regions_end(plan) + range_bytes;
+    add_region(plan, "range", range_bytes + (16 - end % 16) % 16, /* the whole is a multiple of 16 bytes */
                "costs of units, and which are the block's");
 }
 
 bool gen_sm90_prefill_persists(const struct gen_spec *spec)
 {
-    return !spec->not_persistent && spec->d_qk == spec->d_v && !gen_plan_dequantises(spec) && !spec->has_extra_kv &&
-           spec->h_q >= 57;
+    return !spec->not_persistent && !gen_plan_dequantises(spec) && !spec->has_extra_kv && spec->h_q >= 57;
 }
 
 smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct gen_plan *plan)

@@ -10,8 +10,10 @@
  *   query   [64 heads, d_qk]      by tensor copies into a slot (rows of heads that there are not are zeros), from there
  *                                 into registers of the softmax warpgroup, but for its last columns
  *   key     [64 keys, d_qk]       gathered by index into one of three slots, zeros where the entry is invalid; the same
- *                                 bytes are K (along d) and V (along keys)
- *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups
+ *                                 bytes are K (along d) and V (along keys). What is K alone, its tail (d_qk 576: one
+ *                                 tile), has a place of its own, and comes when the tail before it has been read
+ *   P       [64 heads, 64 keys]   bf16, through shared memory from the softmax warpgroup to the output warpgroups. Two
+ *                                 slots; beside a tail one, which is written as P . V of the block before reads it
  *   out     [64 heads, d_v]       fp32 accumulators, half of the columns in each output warpgroup; as bf16 through the
  *                                 slot of the last block of keys, by tensor copies
  *
@@ -41,15 +43,19 @@ static constexpr int P_SLOTS = SMLA_PROBABILITY_SLOTS;
 static constexpr int OUTPUT_WARPGROUPS = 2;
 static constexpr int OUTPUT_COLUMNS = SMLA_D_V / OUTPUT_WARPGROUPS;
 static constexpr int TILES = SMLA_D_QK / TILE_COLUMNS;
-static constexpr int HALF_TILES = TILES / OUTPUT_WARPGROUPS;
+static constexpr int VALUE_TILES = SMLA_D_V / TILE_COLUMNS; /* the first of a key */
+static constexpr bool HAS_TAIL = TILES > VALUE_TILES;       /* a key's last tile, which is no value */
+static constexpr int HALF_TILES = VALUE_TILES / OUTPUT_WARPGROUPS;
 static constexpr int REGISTER_TILES = SMLA_QUERY_REGISTER_TILES; /* of the query; the rest is in shared memory */
 static constexpr int REST_TILES = TILES - REGISTER_TILES;
 static constexpr int TILE_STEPS = TILE_COLUMNS / WGMMA_K;
+static constexpr int P_PARTS = HAS_TAIL ? KEYS / WGMMA_K : P_SLOTS; /* of what P is in, free one after the other */
 static constexpr int REGISTER_STEPS = REGISTER_TILES * TILE_STEPS;
 static constexpr int REST_STEPS = REST_TILES * TILE_STEPS;
 
 static_assert(HEADS == 64 && KEYS == 64, "tiles have 64 rows");
-static_assert(SMLA_D_QK == SMLA_D_V, "an item is its values");
+static_assert(TILES == VALUE_TILES + HAS_TAIL, "an item is its values; a tail is one tile");
+static_assert(REGISTER_TILES <= VALUE_TILES, "a query's tail does not go through a slot");
 static_assert(TILE_COLUMNS == SMLA_MAP_COLUMNS && SMLA_OUT_MAP_HEADS == 64, "a box is rows of a tile");
 static_assert(CACHES == 1, "a second list would not fit the output warpgroups' registers");
 static_assert(SMLA_H_Q <= HEADS * SMLA_HEAD_BLOCKS, "units cover every head");
@@ -67,14 +73,14 @@ struct row_statistics {
 };
 
 struct block_memory {
-    u8 item[SLOTS][TILES][TILE_BYTES]; /* of a unit's last block of keys: at the end out, bf16 */
-    u8 probability[P_SLOTS][TILE_BYTES];
+    u8 item[SLOTS][VALUE_TILES][TILE_BYTES]; /* of a unit's last block of keys: at the end out, bf16 */
+    u8 probability[P_SLOTS][TILE_BYTES];     /* where keys have tails: P of one block, the tail of another */
     u8 query_rest[REST_TILES][TILE_BYTES];
     float row_scale[P_SLOTS][HEADS]; /* out is multiplied by it before the block's P . V */
     row_statistics rows;             /* of a unit, once its last P is there */
     u64 key_full[SLOTS];
     u64 p_ready[P_SLOTS];
-    u64 p_free[P_SLOTS];
+    u64 p_free[P_PARTS + HAS_TAIL]; /* the last of a tail: tail_full */
     u64 query_full;
     u64 query_rest_full;
     range_memory range;
@@ -87,7 +93,7 @@ static_assert(SMLA_QUERY_REST_OFFSET == SMLA_PROBABILITY_OFFSET + sizeof(block_m
 static_assert(SMLA_ROW_SCALE_OFFSET == SMLA_QUERY_REST_OFFSET + sizeof(block_memory::query_rest), "");
 static_assert(SMLA_ROWS_OFFSET == SMLA_ROW_SCALE_OFFSET + sizeof(block_memory::row_scale), "");
 static_assert(SMLA_BARRIERS_OFFSET == SMLA_ROWS_OFFSET + sizeof(block_memory::rows), "");
-static_assert(SMLA_RANGE_OFFSET == SMLA_BARRIERS_OFFSET + (SLOTS + 2 * P_SLOTS + 2) * sizeof(u64), "");
+static_assert(SMLA_RANGE_OFFSET == SMLA_BARRIERS_OFFSET + (SLOTS + P_SLOTS + P_PARTS + HAS_TAIL + 2) * sizeof(u64), "");
 static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
 
 /* ---- Barriers ----------------------------------------------------------------------------------------------- */
@@ -105,7 +111,9 @@ static_assert(SMLA_SHARED_BYTES == sizeof(block_memory), "");
  *                                                  little else to do. At a unit's last block its row_statistics are
  *                                                  there
  *   output   --p_free[i % 2]---------->  softmax   all 256 threads arrive when P . V of block i is done, and, at a
- *                                                  unit's last block, row_statistics are read
+ *                                                  unit's last block, row_statistics are read. Where keys have tails:
+ *                                                  p_free[k], when it is done with columns 16 k and on of P
+ *   output   --tail_full-------------->  softmax   all 256 threads' copies of the tail of block i have been written
  *
  * A slot is written again by the warpgroup that multiplies by it last: its half of a block of keys after its own P . V
  * (the logits came before P) or when its half of out has been read, its half of a query once that has been taken. The
@@ -121,6 +129,7 @@ enum named_barrier {
     HALF_READ = 2, /* + half, output warpgroup: all warps have read their half of the slot; when out is staged: have
                       written it */
     QUERY_TAKEN = 4, /* all threads: the softmax warpgroup does not wait */
+    TAIL_READ = 5,   /* the same: its logits have read the tail of block i, and that of i + 1 may take its place */
 };
 
 /* Where a unit's blocks of keys lie: the slots go round one way, and the other way for the next unit. So each item goes
@@ -164,6 +173,20 @@ __device__ __forceinline__ u32 p_phase_of(u32 index)
     return index / P_SLOTS % 2;
 }
 
+/* Where P of a block is. Where keys have tails it has one place, and the tail the other. */
+__device__ __forceinline__ u32 p_tile(block_memory &memory, int p_slot)
+{
+    return shared_window_address(memory.probability[HAS_TAIL ? 0 : p_slot]);
+}
+__device__ __forceinline__ u32 tail_tile(block_memory &memory)
+{
+    return shared_window_address(memory.probability[1]);
+}
+__device__ __forceinline__ u32 tail_full(block_memory &memory)
+{
+    return shared_window_address(&memory.p_free[P_PARTS + HAS_TAIL - 1]);
+}
+
 /* ---- Units of work ------------------------------------------------------------------------------------------- */
 
 /* Unit u is heads 64 (u % HEAD_BLOCKS) and on of token u / HEAD_BLOCKS. Which of them a block has: unit_range.cuh. */
@@ -200,17 +223,38 @@ template <bool PAGED, bool RANGED> struct item_stream {
     i32 row;
     u64 first_chunk; /* address of this thread's in row 0 of the cache */
     u32 chunk_bytes; /* of row `row` of this chunk, in a slot */
+    int thread;
+    bool owes_tail;                 /* that of the block of keys gathered last is still to be gathered */
+    i32 tail_entry[COPY_TURNS / 2]; /* the entries of that block of which this thread copies the tail */
 
     __device__ __forceinline__ item_stream(const smla_prefill_params &params, const unit_walk<RANGED> &walk, int half)
         : unit(walk.first())
     {
         /* Through a shuffle: the compiler, which would read the thread's number again for each use, keeps the values.
          */
-        const int thread = __shfl_sync(0xffffffff, threadIdx.x % WARPGROUP, threadIdx.x % 32), chunk = thread % 8;
-        row = thread / 8;
+        thread = __shfl_sync(0xffffffff, threadIdx.x % WARPGROUP, threadIdx.x % 32);
+        owes_tail = false;
+        set_place(params, half, thread);
+        find(params, walk);
+    }
+
+    /* What of a row thread `of` copies. */
+    __device__ __forceinline__ void set_place(const smla_prefill_params &params, int half, int of)
+    {
+        const int chunk = of % 8;
+        row = of / 8;
         first_chunk = (u64)params.cache[0].kv + (half * OUTPUT_COLUMNS + chunk * CHUNK_ELEMS) * sizeof(u16);
         chunk_bytes = half * HALF_TILES * TILE_BYTES + swizzled(row, chunk);
-        find(params, walk);
+    }
+
+    /* Works that out anew, so that it takes no registers from one gather to the next: with tails there are none. */
+    __device__ __forceinline__ void find_place(const smla_prefill_params &params, int half)
+    {
+        if (!HAS_TAIL)
+            return;
+        u32 again;
+        asm volatile("mov.u32 %0, %1;" : "=r"(again) : "r"(thread));
+        set_place(params, half, again);
     }
 
     __device__ __forceinline__ bool there(const unit_walk<RANGED> &walk) const
@@ -254,14 +298,14 @@ template <bool PAGED, bool RANGED> struct item_stream {
         load_entries(params);
     }
 
-    /* Where this thread's part of a row begins. Of an entry that is not valid the address means nothing; no byte of it
-     * is read. */
-    __device__ __forceinline__ u64 source(const smla_prefill_params &params, int turn) const
+    /* Where this thread's part of an entry's row begins. Of one that is not valid the address means nothing; no byte of
+     * it is read. */
+    __device__ __forceinline__ u64 source(const smla_prefill_params &params, i32 of) const
     {
         const smla_key_cache &cache = params.cache[0];
         if (PAGED)
-            return first_chunk + row_offset<PAGED>(cache, entry[turn]) * sizeof(u16);
-        return first_chunk + (u32)entry[turn] * (cache.kv_stride_token * sizeof(u16));
+            return first_chunk + row_offset<PAGED>(cache, of) * sizeof(u16);
+        return first_chunk + (u32)of * (cache.kv_stride_token * sizeof(u16));
     }
 
     /* Copies what of this half's columns of the unit's query goes to registers, into a slot: a tile a warp. */
@@ -277,21 +321,48 @@ template <bool PAGED, bool RANGED> struct item_stream {
 
     /* Gathers this warpgroup's half of the columns of a block of keys; zeros for an invalid entry, which is not read.
      */
-    __device__ __forceinline__ void gather(const smla_prefill_params &params, const unit_walk<RANGED> &walk,
+    __device__ __forceinline__ void gather(const smla_prefill_params &params, const unit_walk<RANGED> &walk, int half,
                                            block_memory &memory, int slot)
     {
+        find_place(params, half);
         const u32 to = shared_window_address(memory.item[slot]) + chunk_bytes;
 #pragma unroll
         for (int turn = 0; turn < COPY_TURNS; turn++) {
             const bool valid = (u32)entry[turn] < params.cache[0].s_kv;
-            const u64 from = source(params, turn);
+            const u64 from = source(params, entry[turn]);
 #pragma unroll
             for (int i = 0; i < HALF_TILES; i++)
                 cp_async_16(to + turn * COPY_ROWS * ROW_BYTES + i * TILE_BYTES,
                             (const void *)(from + i * TILE_COLUMNS * sizeof(u16)), valid ? 16 : 0);
         }
         cp_async_mbarrier_arrive(shared_window_address(&memory.key_full[slot]));
+#pragma unroll
+        for (int turn = 0; turn < COPY_TURNS / 2; turn++)
+            tail_entry[turn] = half == 0 ? entry[turn] : entry[COPY_TURNS / 2 + turn];
+        owes_tail = true;
         advance(params, walk);
+    }
+
+    /* Gathers this warpgroup's half of the rows of the tail that is owed, when the one before it has been read
+     * (`first`: there is none). */
+    __device__ __forceinline__ void gather_tail(const smla_prefill_params &params, int half, block_memory &memory,
+                                                bool first = false)
+    {
+        if (!HAS_TAIL || !owes_tail)
+            return;
+        if (!first)
+            named_barrier_sync(TAIL_READ, SMLA_THREADS);
+        owes_tail = false;
+        find_place(params, half);
+        const u32 to =
+            tail_tile(memory) + chunk_bytes - half * (HALF_TILES * TILE_BYTES - TILE_BYTES / OUTPUT_WARPGROUPS);
+#pragma unroll
+        for (int turn = 0; turn < COPY_TURNS / 2; turn++)
+            cp_async_16(
+                to + turn * COPY_ROWS * ROW_BYTES,
+                (const void *)(source(params, tail_entry[turn]) + (SMLA_D_V - half * OUTPUT_COLUMNS) * sizeof(u16)),
+                (u32)tail_entry[turn] < params.cache[0].s_kv ? 16 : 0);
+        cp_async_mbarrier_arrive(tail_full(memory));
     }
 
     /* Starts copying the next item. All threads of the warpgroup have read what the slot held. */
@@ -301,15 +372,15 @@ template <bool PAGED, bool RANGED> struct item_stream {
         if (block == QUERY)
             copy_query(params, half, memory, slot);
         else
-            gather(params.prefill, walk, memory, slot);
+            gather(params.prefill, walk, half, memory, slot);
     }
 
     /* Until a query has left its slot. It is read by the generic proxy, which the copy of another must be ordered
      * behind. */
-    __device__ __forceinline__ void wait_for_query() const
+    __device__ __forceinline__ void wait_for_query(bool orders) const
     {
         named_barrier_sync(QUERY_TAKEN, SMLA_THREADS);
-        if (block == QUERY)
+        if (orders && block == QUERY)
             fence_proxy_async();
     }
 };
@@ -334,13 +405,34 @@ __device__ __forceinline__ void rescale_out(block_memory &memory, int p_slot, fl
 __device__ __forceinline__ void start_values(block_memory &memory, int half, int slot, int p_slot,
                                              float (&out)[OUTPUT_COLUMNS / 2])
 {
-    u64 p = wgmma_descriptor(shared_window_address(memory.probability[p_slot]), 0, SWIZZLE_BYTES);
+    u64 p = wgmma_descriptor(p_tile(memory, p_slot), 0, SWIZZLE_BYTES);
     u64 v = wgmma_descriptor(shared_window_address(memory.item[slot][half * HALF_TILES]), TILE_BYTES, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < KEYS; k += WGMMA_K)
+    for (int k = 0; k < KEYS; k += WGMMA_K) {
         wgmma_m64n256k16_b_mn(out, wgmma_descriptor_plus(p, k * 2), wgmma_descriptor_plus(v, k * ROW_BYTES), 1);
-    wgmma_commit_group();
+        if (HAS_TAIL || k + WGMMA_K == KEYS)
+            wgmma_commit_group();
+    }
+}
+
+/* Waits for P . V, and says of P what may be written again. */
+__device__ __forceinline__ void finish_values(block_memory &memory, int p_slot)
+{
+    if (!HAS_TAIL) {
+        wgmma_wait_group<0>();
+        mbarrier_arrive(shared_window_address(&memory.p_free[p_slot]));
+        return;
+    }
+    static_assert(!HAS_TAIL || P_PARTS == 4, "a group of wgmma each");
+    wgmma_wait_group<3>();
+    mbarrier_arrive(shared_window_address(&memory.p_free[0]));
+    wgmma_wait_group<2>();
+    mbarrier_arrive(shared_window_address(&memory.p_free[1]));
+    wgmma_wait_group<1>();
+    mbarrier_arrive(shared_window_address(&memory.p_free[P_PARTS - 2]));
+    wgmma_wait_group<0>();
+    mbarrier_arrive(shared_window_address(&memory.p_free[P_PARTS - 1]));
 }
 
 /* The row that a lane finishes: of the four lanes that share two rows the first and third the lower. */
@@ -368,7 +460,7 @@ __device__ __forceinline__ void finish_rows(const work &w, const row_statistics 
 /* Multiplies by low and high (of this lane's rows), rounds to bf16, and starts storing this half of out by way of a
  * slot: each warp stages its 16 rows and stores a tile. */
 __device__ __forceinline__ void store_out(const smla_prefill_tensor_params &params, const work &w, int half,
-                                          u8 (&slot)[TILES][TILE_BYTES], float low, float high,
+                                          u8 (&slot)[VALUE_TILES][TILE_BYTES], float low, float high,
                                           const float (&out)[OUTPUT_COLUMNS / 2])
 {
     lane_rows rows = my_rows();
@@ -421,10 +513,13 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
 #pragma unroll 1
         for (int slot = 0; slot < SLOTS && next.there(walk); slot++) {
             if (!waited && (slot == SLOTS - 1 || next.block == next.QUERY)) {
-                next.wait_for_query();
+                next.wait_for_query(!HAS_TAIL); /* a tail that has been read tells of it, and of the fence behind it */
                 waited = true;
             }
+            const bool starts = next.block == 0;
             next.refill(tensor_params, walk, half, memory, slot);
+            if (slot < 2 || starts) /* the first two blocks */
+                next.gather_tail(params, half, memory, slot == 0);
         }
     }
 
@@ -447,12 +542,15 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
                 if (threadIdx.x % 32 == 0)
                     bulk_wait_group_read<0>();
                 named_barrier_sync(HALF_READ + half, WARPGROUP);
+                const bool starts = next.block == 0;
                 next.refill(tensor_params, walk, half, memory, key.previous());
+                if (starts)
+                    next.gather_tail(params, half, memory);
                 staged = false;
             }
             /* The next unit's query leaves its slot before this unit's last softmax. */
             if (last && next.there(walk)) {
-                next.wait_for_query();
+                next.wait_for_query(true);
                 next.refill(tensor_params, walk, half, memory, key.next());
             }
             mbarrier_wait(shared_window_address(&memory.p_ready[p_slot]), p_phase_of(p_index));
@@ -460,20 +558,24 @@ __device__ __forceinline__ void output_role(const smla_prefill_tensor_params &te
             start_values(memory, half, key.slot, p_slot, out);
             if (last)
                 break;
-            wgmma_wait_group<0>();
-            mbarrier_arrive(shared_window_address(&memory.p_free[p_slot]));
+            finish_values(memory, p_slot);
+            const bool starts = next.block == 0; /* then the tail to come is that of the block to be gathered here */
+            if (!starts)
+                next.gather_tail(params, half, memory);
             named_barrier_sync(HALF_READ + half, WARPGROUP);
             if (next.there(walk))
                 next.refill(tensor_params, walk, half, memory, key.slot);
+            if (starts)
+                next.gather_tail(params, half, memory);
             key.slot = key.next();
         }
         /* While the matrix unit works on the last block. */
         float low, high;
         finish_rows(w, memory.rows, load_sink(w, finish_row_of_lane()), half == 0, low, high);
-        wgmma_wait_group<0>();
-        mbarrier_arrive(shared_window_address(&memory.p_free[p_slot_of(p_index)]));
+        finish_values(memory, p_slot_of(p_index));
         p_index++;
         named_barrier_sync(HALF_READ + half, WARPGROUP);
+        next.gather_tail(params, half, memory);
         store_out(tensor_params, w, half, memory.item[key.slot], low, high, out);
         staged = next.there(walk);
         key.turn();
@@ -542,7 +644,7 @@ __device__ __forceinline__ void advance_row(softmax_state &state, int high, floa
 
 /* logit -> P = 2^(scale * logit - reference), summed and stored as bf16, with the rows' factors. */
 __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_log2, float (&logit)[KEYS / 2],
-                                              block_memory &memory, int p_slot)
+                                              block_memory &memory, int p_slot, u32 p_index)
 {
     bool moves = false;
 #pragma unroll
@@ -567,7 +669,7 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
         memory.row_scale[p_slot][rows.low + 8] = factor[1];
     }
     const int row = 16 * rows.warp + rows.lane % 16;
-    const u32 tile = shared_window_address(memory.probability[p_slot]);
+    const u32 tile = p_tile(memory, p_slot);
     float reference[2];
 #pragma unroll
     for (int high = 0; high < 2; high++) /* before the first key every logit is -inf: any finite reference gives 0 */
@@ -583,6 +685,8 @@ __device__ __forceinline__ void softmax_block(softmax_state &state, float scale_
             state.sum[i % 2] += first + second;
             pair[i] = pack_bf16(first, second);
         }
+        if (HAS_TAIL) /* P of the block before is still in use */
+            mbarrier_wait(shared_window_address(&memory.p_free[column / WGMMA_K]), p_index % 2 ^ 1);
         stmatrix_x4(tile + swizzled(row, column / CHUNK_ELEMS + rows.lane / 16), pair[0], pair[1], pair[2], pair[3]);
     }
 }
@@ -650,16 +754,22 @@ __device__ __forceinline__ bool is_held(const work &w, int block)
 }
 
 /* Starts logit = query . key^T of one block, unscaled. */
-__device__ __forceinline__ void start_logits(block_memory &memory, int slot, bool tells, int p_slot,
+__device__ __forceinline__ void start_logits(block_memory &memory, int slot, u32 p_index, bool tells, int told_p_slot,
                                              const u32 (&query)[REGISTER_STEPS][4], float (&logit)[KEYS / 2])
 {
     u64 k = wgmma_descriptor(shared_window_address(memory.item[slot]), 0, SWIZZLE_BYTES);
     u64 rest = wgmma_descriptor(shared_window_address(memory.query_rest), 0, SWIZZLE_BYTES);
+    u64 tail = wgmma_descriptor(tail_tile(memory), 0, SWIZZLE_BYTES);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < REGISTER_STEPS + REST_STEPS; step++) {
         u32 in_tile = step % TILE_STEPS * WGMMA_K * 2;
-        u64 key = wgmma_descriptor_plus(k, step / TILE_STEPS * TILE_BYTES + in_tile);
+        u64 key = step / TILE_STEPS < VALUE_TILES ? wgmma_descriptor_plus(k, step / TILE_STEPS * TILE_BYTES + in_tile)
+                                                  : wgmma_descriptor_plus(tail, in_tile);
+        if (HAS_TAIL && step == VALUE_TILES * TILE_STEPS) { /* a tail comes later than the rest of the key */
+            mbarrier_wait(tail_full(memory), p_index % 2);
+            fence_proxy_async();
+        }
         if (step < REGISTER_STEPS)
             wgmma_m64n64k16_a_registers_b_k(logit, query[step], key, step > 0);
         else
@@ -667,7 +777,7 @@ __device__ __forceinline__ void start_logits(block_memory &memory, int slot, boo
                 logit, wgmma_descriptor_plus(rest, (step / TILE_STEPS - REGISTER_TILES) * TILE_BYTES + in_tile), key,
                 step > 0);
         if (step + 1 == SMLA_TOLD_STEPS && tells)
-            mbarrier_arrive(shared_window_address(&memory.p_ready[p_slot]));
+            mbarrier_arrive(shared_window_address(&memory.p_ready[told_p_slot]));
     }
     wgmma_commit_group();
 }
@@ -715,19 +825,22 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
                 mbarrier_wait(shared_window_address(&memory.query_rest_full), units_done % 2);
             fence_proxy_async(); /* the keys, which others copied, and P of the block before */
             float logit[KEYS / 2];
-            start_logits(memory, key.slot, tells, p_slot_of(p_index - 1), query, logit);
+            start_logits(memory, key.slot, p_index, tells, p_slot_of(p_index - 1), query, logit);
 
             /* While the matrix unit works. */
             const i32 low_index = valid_index(w, block, entries.low), high_index = valid_index(w, block, entries.high);
             const u64 valid =
                 (u64)__ballot_sync(0xffffffff, high_index >= 0) << 32 | __ballot_sync(0xffffffff, low_index >= 0);
-            mbarrier_wait(shared_window_address(&memory.p_free[p_slot]), p_phase_of(p_index) ^ 1);
+            if (!HAS_TAIL) /* else it is waited for part by part */
+                mbarrier_wait(shared_window_address(&memory.p_free[p_slot]), p_phase_of(p_index) ^ 1);
             if (!last)
                 next_entries(entries);
             else
                 unit = next_unit(params, walk, unit + walk.step(), entries);
 
             wgmma_wait_group<0>();
+            if (HAS_TAIL)
+                named_barrier_arrive(TAIL_READ, SMLA_THREADS);
             if (last) {
                 key.turn();
                 if (unit < walk.end()) {
@@ -744,9 +857,10 @@ __device__ __forceinline__ void softmax_role(const smla_prefill_tensor_params &t
                 for (int i = 0; i < KEYS / 2; i++)
                     logit[i] *= params.sm_scale * LOG2_E;
             mask_logits(valid, logit);
-            softmax_block(state, scale_log2, logit, memory, p_slot);
+            softmax_block(state, scale_log2, logit, memory, p_slot, p_index);
             if (last) {
-                if (w.block_count == 1 && p_index > 0) /* the statistics of the unit before have been read */
+                /* The statistics of the unit before have been read. */
+                if (!HAS_TAIL && w.block_count == 1 && p_index > 0)
                     mbarrier_wait(shared_window_address(&memory.p_free[p_slot_of(p_index - 1)]),
                                   p_phase_of(p_index - 1));
                 store_statistics(state, memory.rows);
@@ -770,6 +884,8 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
         mbarrier_init(shared_window_address(&memory.p_ready[slot]), WARPGROUP);
         mbarrier_init(shared_window_address(&memory.p_free[slot]), OUTPUT_WARPGROUPS * WARPGROUP);
     }
+    for (int i = P_SLOTS; i < P_PARTS + HAS_TAIL; i++)
+        mbarrier_init(shared_window_address(&memory.p_free[i]), OUTPUT_WARPGROUPS * WARPGROUP);
     mbarrier_init(shared_window_address(&memory.query_full), REGISTER_TILES);
     mbarrier_init(shared_window_address(&memory.query_rest_full), REST_TILES);
 }
@@ -787,8 +903,12 @@ template <bool PAGED, bool RANGED> __device__ __forceinline__ void prefill(const
 
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0); /* told to be the same in a warp */
     if (warpgroup == 0) {
+        if (HAS_TAIL)
+            setmaxnreg_inc<SMLA_SOFTMAX_REGISTERS>();
         softmax_role<RANGED>(params, memory);
     } else {
+        if (HAS_TAIL)
+            setmaxnreg_dec<SMLA_OUTPUT_REGISTERS>();
         output_role<PAGED, RANGED>(params, memory, warpgroup - 1);
     }
 }

@@ -196,7 +196,8 @@ static void every_deletion_is_noticed(void **state)
     (void)state;
     hunt(SMLA_OP_PREFILL, SMLA_KERNEL_NOT_PERSISTENT, 64, 512, 1, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 64, 512, 7, 300, &tally); /* several queries for each block of threads */
-    hunt(SMLA_OP_PREFILL, 0, 64, 576, 1, 300, &tally);
+    hunt(SMLA_OP_PREFILL, SMLA_KERNEL_NOT_PERSISTENT, 64, 576, 1, 300, &tally);
+    hunt(SMLA_OP_PREFILL, 0, 64, 576, 7, 300, &tally);
     hunt(SMLA_OP_PREFILL, SMLA_KERNEL_NOT_PERSISTENT, 8, 512, 1, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 8, 512, 7, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 32, 512, 3, 700, &tally);

@@ -166,6 +166,34 @@ static const struct problem_spec persistent[] = {
      .topk = 150,
      .lengths = LENGTHS_RANDOM,
      .emulated_s_q = 13},
+    {.name = "d 576, one block of keys", .d_qk = 576, .s_q = 1500, .s_kv = 640, .topk = 64, .emulated_s_q = 9},
+    {.name = "d 576, two blocks of keys", .d_qk = 576, .s_q = 1500, .s_kv = 640, .topk = 128, .emulated_s_q = 9},
+    {.name = "d 576, long and short lists",
+     .d_qk = 576,
+     .s_q = 2000,
+     .s_kv = 8192,
+     .topk = 640,
+     .lengths = LENGTHS_WILD,
+     .invalid = 0.1,
+     .emulated_s_q = 9},
+    {.name = "128 heads, d 576, rows without keys, strided",
+     .h_q = 128,
+     .d_qk = 576,
+     .s_q = 700,
+     .s_kv = 2048,
+     .topk = 190,
+     .dead_rows = 0.4,
+     .lengths = LENGTHS_WILD,
+     .strided = true,
+     .sink = true,
+     .emulated_s_q = 13},
+    {.name = "128 heads, d 576, topk 2048",
+     .h_q = 128,
+     .d_qk = 576,
+     .s_q = 700,
+     .s_kv = 32768,
+     .topk = 2048,
+     .emulated_s_q = 3},
 };
 
 static const struct problem_spec few_heads[] = {
@@ -593,7 +621,7 @@ static void choose_kernel(struct bench *bench, enum which which)
 static bool has_persistent_kernel(const struct problem_spec *spec)
 {
     const int32_t h_q = spec->h_q == 0 ? 64 : spec->h_q;
-    return (h_q > 80 || (h_q > 56 && h_q <= 64)) && (spec->d_qk == 0 || spec->d_qk == 512);
+    return h_q > 80 || (h_q > 56 && (h_q <= 64 || spec->d_qk == 576));
 }
 
 static void test_persistent_table(struct bench *bench, const struct problem_spec *table, size_t count, int repeats)

@@ -17,6 +17,8 @@
 #define SMLA_OUTPUT_COLUMNS 256 /* elements, by the plan */
 #define SMLA_THREADS 384 /* threads, by the plan */
 #define SMLA_UNIT_COST_QUARTERS 9 /* quarters, by the plan */
+#define SMLA_SOFTMAX_REGISTERS 168 /* registers, by the plan */
+#define SMLA_OUTPUT_REGISTERS 168 /* registers, by the plan */
 #define SMLA_RESCALE_THRESHOLD_LOG2 8 /* log2, by the plan */
 #define SMLA_CACHES 1 /* caches, by the description */
 #define SMLA_FLAT 1 /* by the plan */
