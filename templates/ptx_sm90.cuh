@@ -109,7 +109,8 @@ __device__ __forceinline__ void cp_async_mbarrier_arrive(u32 mbarrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(mbarrier) : "memory");
 }
 
-/* 9.7.9.25.3.2, .3 cp.async.commit_group, cp.async.wait_group: of this thread's groups at most PENDING are not written. */
+/* 9.7.9.25.3.2, .3 cp.async.commit_group, cp.async.wait_group: of this thread's groups at most PENDING are not written.
+ */
 __device__ __forceinline__ void cp_async_commit_group()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -470,10 +471,10 @@ __device__ __forceinline__ u32 mapa_shared_cluster(u32 address, u32 rank)
 /* 9.7.9.12 st.async: into any block's shared memory; the mbarrier, of the same block, is told of the 16 bytes. */
 __device__ __forceinline__ void store_async_f32x4(u32 address, float a, float b, float c, float d, u32 mbarrier)
 {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                     address),
-                 "f"(a), "f"(b), "f"(c), "f"(d), "r"(mbarrier)
-                 : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+        "f"(a), "f"(b), "f"(c), "f"(d), "r"(mbarrier)
+        : "memory");
 }
 
 /* 9.7.13.15.16 mbarrier.try_wait.acquire.cluster: what other blocks' st.async wrote is there after it. */
