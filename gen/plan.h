@@ -73,8 +73,8 @@ struct gen_companion {
  * the caller's workspace, and the companion, which is the kernel of the same description with a bf16 cache, reads
  * those. Worth it where each token is selected often. */
 struct gen_unpack {
-    int32_t variant;     /* the entry point that unpacks; 0: there is none */
-    int32_t rows;        /* that a block of threads unpacks at once */
+    int32_t variant; /* the entry point that unpacks; 0: there is none */
+    int32_t rows;    /* that a block of threads unpacks at once */
     int32_t blocks_per_sm;
     int32_t least_reads; /* entries of all lists for each token of the cache; 0: every call */
     const char *reason;  /* measured */

@@ -14,7 +14,7 @@ enum {
 };
 
 #define REASON                                                                                                         \
-    "H200, 2026-12-01, v4, 64 heads: with 40 entries 712 us instead of 833, with 10 863 instead of 888, with 5 118 "    \
+    "H200, 2026-12-01, v4, 64 heads: with 40 entries 712 us instead of 833, with 10 863 instead of 888, with 5 118 "   \
     "instead of 107"
 #define WIDE_REASON                                                                                                    \
     "H200, 2026-12-01, 64 heads: over bf16 855 us instead of 898 over v32, for which some 17 unpack 32,768 tokens"

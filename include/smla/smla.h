@@ -492,8 +492,8 @@ SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int6
  * are read too, and may hold anything.
  *
  * max_s_kv: of the cache, >= 0. A call whose workspace_bytes are fewer than its own sizes' number, or whose workspace
- * is not aligned to 16, is served all the same, without unpacking, if it has what it needs. Returns SMLA_OK; INVALID_ARGUMENT (NULL,
- * negative, or more than a call may have). Since 0.1. */
+ * is not aligned to 16, is served all the same, without unpacking, if it has what it needs. Returns SMLA_OK;
+ * INVALID_ARGUMENT (NULL, negative, or more than a call may have). Since 0.1. */
 SMLA_API smla_status smla_prefill_wanted_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
                                                         int64_t max_s_kv, uint64_t *out_bytes);
 

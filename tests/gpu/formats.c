@@ -407,8 +407,8 @@ static bool run_on_rows(struct bench *bench, struct problem *problem, char why[P
     smla_prefill_args flat_args = {0};
     smla_kernel *kernel = NULL;
     struct problem call = *problem;
-    bool fine = smla_prepare(bench->context, &desc, &kernel) == SMLA_OK &&
-                problem_flatten(bench, problem, &flat, &flat_args);
+    bool fine =
+        smla_prepare(bench->context, &desc, &kernel) == SMLA_OK && problem_flatten(bench, problem, &flat, &flat_args);
     call.args.kv = flat_args.kv;
     call.args.kv_stride_token = call.args.kv_page_tokens = call.args.kv_stride_page = 0;
     if (fine)
@@ -461,7 +461,7 @@ static bool gives(struct bench *bench, struct problem *problem, uint64_t bytes, 
         differing += bits[i] != expected[i];
     }
     if (differing > 0) {
-        const int tensor = first < problem->out.size_bytes                            ? 0
+        const int tensor = first < problem->out.size_bytes                             ? 0
                            : first < problem->out.size_bytes + problem->lse.size_bytes ? 1
                                                                                        : 2;
         snprintf(why, PROBLEM_WHY, "%s with %llu bytes of workspace: %lld bytes differ, the first in %s",
@@ -492,8 +492,8 @@ static void test_unpacked(struct bench *bench, const struct problem_spec *row)
     bench->prefill->unpack.least_reads = 0;
     const int64_t rows = problem.args.s_kv;
     bool fine = problem_run(bench, bench->prefill, &problem, NULL, why) && problem_check(bench, &problem, why);
-    fine = fine && smla_prefill_wanted_workspace_size(bench->prefill, problem.args.s_q, INT32_MAX, rows, &bytes) ==
-                       SMLA_OK;
+    fine = fine &&
+           smla_prefill_wanted_workspace_size(bench->prefill, problem.args.s_q, INT32_MAX, rows, &bytes) == SMLA_OK;
     if (fine && bytes != (uint64_t)(rows * problem.spec.d_qk * 2)) {
         snprintf(why, PROBLEM_WHY, "%llu bytes of workspace", (unsigned long long)bytes);
         fine = false;
@@ -504,8 +504,7 @@ static void test_unpacked(struct bench *bench, const struct problem_spec *row)
     if (fine && bytes > 0)
         fine = gives(bench, &problem, bytes - 1, 0, false, in_kernel, size, why) &&
                gives(bench, &problem, bytes, 8, false, in_kernel, size, why) &&
-               gives(bench, &problem, bytes, 0, true, over_bf16, size, why) &&
-               problem_check(bench, &problem, why);
+               gives(bench, &problem, bytes, 0, true, over_bf16, size, why) && problem_check(bench, &problem, why);
     free(in_kernel);
     free(over_bf16);
     problem_free(bench, &problem);
@@ -517,9 +516,7 @@ static const struct problem_spec unpacked_specs[] = {
     {.name = "v4, pages of 64 with gaps", USUAL, .format = {.format = "v4", .page_tokens = 64, .page_gap_bytes = 64}},
     {.name = "v4, pages of 2", USUAL, .format = {.format = "v4", .page_tokens = 2, .page_gap_bytes = 560}},
     {.name = "v41", USUAL, .format = {.format = "v41"}},
-    {.name = "v41, pages of 64 with gaps",
-     USUAL,
-     .format = {.format = "v41", .page_tokens = 64, .page_gap_bytes = 64}},
+    {.name = "v41, pages of 64 with gaps", USUAL, .format = {.format = "v41", .page_tokens = 64, .page_gap_bytes = 64}},
     {.name = "v41, views", USUAL, .strided = true, .format = {.format = "v41", .token_gap_bytes = 16}},
     {.name = "v41_planar, pages of 53", USUAL, .format = {.format = "v41_planar", .page_tokens = 53}},
     {.name = "v41_fp4", USUAL, .format = {.format = "v41_fp4"}},
@@ -579,7 +576,8 @@ static void test_all_unpacked(struct bench *bench)
 static const struct {
     const char *id;
     void (*test)(struct bench *bench);
-} sweeps[] = {{"unpacked", test_all_unpacked}, {"C4", test_C4}, {"D2", test_D2_gaps}, {"E2", test_E2_pages}, {"E4", test_E4}, {"F5", test_F5_swapped}};
+} sweeps[] = {{"unpacked", test_all_unpacked}, {"C4", test_C4}, {"D2", test_D2_gaps},
+              {"E2", test_E2_pages},           {"E4", test_E4}, {"F5", test_F5_swapped}};
 
 /* An ID ends where the name's does. */
 static bool is_wanted(const char *name, char **wanted, int count)

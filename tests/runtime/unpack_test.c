@@ -159,11 +159,16 @@ static void which_calls_unpack(void **state)
         uint64_t workspace, bytes;
         bool unpacks;
     } rows[] = {
-        {100, 640, 6400, WORKSPACE, 6400 * ROW, true},       {100, 640, 6400, 0, 0, false},
-        {100, 640, 6400, WORKSPACE, 6400 * ROW - 1, false},  {100, 640, 6400, WORKSPACE + 8, 6400 * ROW, false},
-        {100, 640, 6400, WORKSPACE + 16, 6400 * ROW, true},  {100, 640, 6401, WORKSPACE, 9000 * ROW, false},
-        {100, 639, 6400, WORKSPACE, 9000 * ROW, false},      {99, 640, 6400, WORKSPACE, 9000 * ROW, false},
-        {100, 640, 0, WORKSPACE, 9000 * ROW, false},         {1, 10, 1, WORKSPACE, ROW, true},
+        {100, 640, 6400, WORKSPACE, 6400 * ROW, true},
+        {100, 640, 6400, 0, 0, false},
+        {100, 640, 6400, WORKSPACE, 6400 * ROW - 1, false},
+        {100, 640, 6400, WORKSPACE + 8, 6400 * ROW, false},
+        {100, 640, 6400, WORKSPACE + 16, 6400 * ROW, true},
+        {100, 640, 6401, WORKSPACE, 9000 * ROW, false},
+        {100, 639, 6400, WORKSPACE, 9000 * ROW, false},
+        {99, 640, 6400, WORKSPACE, 9000 * ROW, false},
+        {100, 640, 0, WORKSPACE, 9000 * ROW, false},
+        {1, 10, 1, WORKSPACE, ROW, true},
         {1 << 20, 1 << 20, (int64_t)1 << 31, WORKSPACE, (uint64_t)1 << 41, true},
     };
     struct world *world = *state;
@@ -259,8 +264,7 @@ static void switched_off(void **state)
         assert_int_equal(support.supported, 1);
         assert_string_equal(support.companion, "");
         assert_int_equal(support.launches, 1);
-        assert_string_equal(support.switched_off,
-                            i == 0 ? "sm90_unpack_d512_v4" : "sm90_prefill_persistent_h64_d512");
+        assert_string_equal(support.switched_off, i == 0 ? "sm90_unpack_d512_v4" : "sm90_prefill_persistent_h64_d512");
         smla_kernel *kernel = must_prepare(context, &desc);
         must_prefill(world, kernel, &args);
         assert_int_equal(launched.count, 1);
@@ -279,10 +283,10 @@ static void each_launch_may_fail(void **state)
     for (int i = 1; i <= 2; i++) {
         launched.count = 0;
         world->driver->clear_log();
-        world->driver->script =
-            (struct stub_script){.fail_name = "cuLaunchKernelEx", .fail_call = i, .fail_code = 719};
+        world->driver->script = (struct stub_script){.fail_name = "cuLaunchKernelEx", .fail_call = i, .fail_code = 719};
         assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_ERROR_DRIVER);
-        assert_error(SMLA_ERROR_DRIVER, i == 1 ? "the launch of sm90_prefill " : "the launch of sm90_prefill_persistent");
+        assert_error(SMLA_ERROR_DRIVER,
+                     i == 1 ? "the launch of sm90_prefill " : "the launch of sm90_prefill_persistent");
         assert_int_equal(launched.count, i - 1);
         world->driver->script = (struct stub_script){0};
     }
@@ -293,9 +297,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(who_unpacks),     TEST(it_launches_both),
-        TEST(which_calls_unpack), TEST(a_checked_kernel_has_its_own_bytes_first),
-        TEST(the_wanted_size), TEST(switched_off),
+        TEST(who_unpacks),          TEST(it_launches_both),
+        TEST(which_calls_unpack),   TEST(a_checked_kernel_has_its_own_bytes_first),
+        TEST(the_wanted_size),      TEST(switched_off),
         TEST(each_launch_may_fail),
     };
     return cmocka_run_group_tests_name("runtime.unpack", tests, NULL, NULL);

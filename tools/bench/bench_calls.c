@@ -168,7 +168,8 @@ static void name_variant(const smla_kernel *kernel, struct bench_row *row)
 /* Of prefill the one that a call over these inputs takes. */
 static void name_unpacked(const struct running *running, struct bench_row *row)
 {
-    if (row->shape.op == SMLA_OP_PREFILL && rt_prefill_unpacks(running->kernel, &running->inputs.copies[0].args.prefill))
+    if (row->shape.op == SMLA_OP_PREFILL &&
+        rt_prefill_unpacks(running->kernel, &running->inputs.copies[0].args.prefill))
         snprintf(row->variant, sizeof row->variant, "unpacked, %s", running->kernel->companion->name);
 }
 

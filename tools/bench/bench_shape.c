@@ -409,5 +409,6 @@ json_t *bench_shape_json(const struct bench_shape *shape)
                      shape->d_qk, "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv",
                      (json_int_t)shape->s_kv, "kv_format", format_name(shape), "page", (json_int_t)shape->page,
                      "lengths", lengths_json(shape), "sink", shape->sink, "not_persistent", shape->not_persistent,
-                     "no_workspace", shape->no_workspace, "sm_limit", (json_int_t)shape->sm_limit, "indices", indices_name(shape));
+                     "no_workspace", shape->no_workspace, "sm_limit", (json_int_t)shape->sm_limit, "indices",
+                     indices_name(shape));
 }
