@@ -76,14 +76,14 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
 /* A kernel, what few queries take and its check are templates of their own, compiled as one. */
 static bool has_unit(const struct gen_plan *plan)
 {
-    return plan->split_name || plan->narrow_name || plan->combine_name || plan->check_name;
+    return plan->split_name || plan->narrow_name || plan->combine_name || plan->check_name || plan->unpack_name;
 }
 
 static void print_unit(const struct gen_plan *plan, struct gen_text *text)
 {
-    gen_text_add(text, "#line 1 \"/smla/smla_unit.cu\"\n/* %s%s%s%s. Generated. */\n", plan->kernel,
+    gen_text_add(text, "#line 1 \"/smla/smla_unit.cu\"\n/* %s%s%s%s%s. Generated. */\n", plan->kernel,
                  plan->split_name ? ", few queries" : "", plan->combine_name ? " and what combines its parts" : "",
-                 plan->check_name ? " and its check" : "");
+                 plan->unpack_name ? " and what unpacks its cache" : "", plan->check_name ? " and its check" : "");
     gen_text_add(text, "#include \"%s\"\n", plan->template_name);
     if (plan->split_name)
         gen_text_add(text, "#include \"%s\"\n", plan->split_name);
@@ -91,6 +91,8 @@ static void print_unit(const struct gen_plan *plan, struct gen_text *text)
         gen_text_add(text, "#include \"%s\"\n", plan->narrow_name);
     if (plan->combine_name)
         gen_text_add(text, "#include \"%s\"\n", plan->combine_name);
+    if (plan->unpack_name)
+        gen_text_add(text, "#include \"%s\"\n", plan->unpack_name);
     if (plan->check_name)
         gen_text_add(text, "#include \"%s\"\n", plan->check_name);
 }

@@ -40,6 +40,8 @@ smla_status gen_plan_make(const struct gen_spec *spec, struct gen_plan *plan, st
         return refuse_target(spec, refusal);
     memset(plan, 0, sizeof(*plan));
     const smla_status status = make(spec, plan, refusal);
+    if (status == SMLA_OK && spec->op == SMLA_OP_PREFILL)
+        gen_plan_add_unpack(spec, plan);
     if (status == SMLA_OK && spec->checked)
         gen_plan_add_prefill_check(plan);
     return status;
@@ -88,6 +90,15 @@ static void print_companion(const struct gen_companion *companion, struct gen_te
                      companion->tile_heads, companion->head_blocks, companion->most_cells_percent, companion->reason);
 }
 
+static void print_unpack(const struct gen_unpack *unpack, struct gen_text *text)
+{
+    if (unpack->variant > 0)
+        gen_text_add(text,
+                     "companion: the kernel over a bf16 cache, for calls with a workspace whose lists have %d entries "
+                     "or more for each token of the cache, which is unpacked first: %s\n",
+                     unpack->least_reads, unpack->reason);
+}
+
 void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_text *text)
 {
     print_shape(spec, plan, text);
@@ -103,6 +114,7 @@ void gen_plan_print(const struct gen_spec *spec, const struct gen_plan *plan, st
     }
     print_rules(plan, text);
     print_companion(&plan->companion, text);
+    print_unpack(&plan->unpack, text);
     gen_text_add(text, "alignment: %s and out at %d bytes, their strides multiples of %d elements\n",
                  spec->kv.name ? "query, kv" : "partial_out", plan->pointer_alignment_bytes,
                  plan->stride_alignment_elems);

@@ -70,6 +70,17 @@ struct gen_companion {
     const char *reason;         /* measured */
 };
 
+/* Another way for calls over a quantised cache: a kernel of its own turns all its tokens into rows of bf16, once, in
+ * the caller's workspace, and the companion, which is the kernel of the same description with a bf16 cache, reads
+ * those. Worth it where each token is selected often. */
+struct gen_unpack {
+    int32_t variant; /* the entry point that unpacks; 0: there is none */
+    int32_t rows;    /* that a block of threads unpacks at once */
+    int32_t blocks_per_sm;
+    int32_t least_reads; /* entries of all lists for each token of the cache; 0: every call */
+    const char *reason;  /* measured */
+};
+
 struct gen_plan {
     const char *family;        /* "sm_90" */
     const char *kernel;        /* "sm90_prefill" */
@@ -78,6 +89,7 @@ struct gen_plan {
     const char *narrow_name;   /* and a third, for the fewest; NULL: none */
     const char *combine_name;  /* another, of a decode kernel, which combines parts; NULL: none */
     const char *check_name;    /* another, of a checked kernel; NULL: none */
+    const char *unpack_name;   /* another, which unpacks a quantised cache; NULL: none */
     int32_t launches;          /* a call issues, at most */
     int32_t pointer_alignment_bytes;
     int32_t stride_alignment_elems;
@@ -100,6 +112,7 @@ struct gen_plan {
     struct gen_wgmma wgmmas[GEN_MAX_WGMMAS];
     struct gen_rule rules[GEN_MAX_RULES];
     struct gen_companion companion;
+    struct gen_unpack unpack;
 };
 
 /* Plans a kernel: looks up the target's plan function for the operator. */
@@ -123,6 +136,7 @@ smla_status gen_plan_add_sm90_attention_turned(const struct gen_spec *spec, stru
 void gen_plan_add_sm90_few_queries(const struct gen_spec *spec, struct gen_plan *plan); /* where there is anything */
 void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_plan *plan);
 void gen_plan_add_sm90_prefill_split_narrow(const struct gen_spec *spec, struct gen_plan *plan);
+void gen_plan_add_unpack(const struct gen_spec *spec, struct gen_plan *plan); /* of prefill, where there is one */
 void gen_plan_add_prefill_check(struct gen_plan *plan); /* to the plan of a prefill kernel that is checked */
 smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 

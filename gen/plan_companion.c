@@ -2,6 +2,7 @@
 
 #include "plan_add.h"
 #include "plan_formats.h"
+#include "plan_unpack.h"
 
 enum {
     NARROW_TILE = 16,
@@ -37,6 +38,13 @@ void gen_companion_spec(const struct gen_spec *spec, const struct gen_plan *plan
 {
     *out = *spec;
     out->tile_heads = plan->companion.tile_heads;
+    if (plan->unpack.variant > 0)
+        gen_unpack_spec(out);
+}
+
+bool gen_has_companion(const struct gen_plan *plan)
+{
+    return plan->companion.tile_heads > 0 || plan->unpack.variant > 0;
 }
 
 static int64_t smaller(int64_t a, int64_t b)

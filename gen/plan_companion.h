@@ -8,6 +8,9 @@
 /* Adds it to a plan that is otherwise made, where there is one. */
 void gen_plan_add_companion(const struct gen_spec *spec, struct gen_plan *plan);
 
+/* Of a decode kernel, or of a prefill kernel that unpacks (plan_unpack.h). */
+bool gen_has_companion(const struct gen_plan *plan);
+
 /* What the companion of a plan that has one is planned from. */
 void gen_companion_spec(const struct gen_spec *spec, const struct gen_plan *plan, struct gen_spec *out);
 

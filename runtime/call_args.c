@@ -149,8 +149,7 @@ void rt_list_kv(const smla_kernel *kernel, const struct cache_args *cache, int c
     tensor->needed = cache->s_kv > 0;
 }
 
-/* No int index reaches past 2^31 rows, so the kernel need not know of more. */
-static unsigned int clamp_rows(int64_t s_kv)
+unsigned int rt_clamp_rows(int64_t s_kv)
 {
     return s_kv > (int64_t)INT32_MAX + 1 ? (unsigned int)INT32_MAX + 1u : (unsigned int)s_kv;
 }
@@ -177,7 +176,7 @@ void rt_fill_cache(const struct tensor *tensors, const struct cache_args *args, 
     cache->kv_stride_token = !paged ? tensors[0].row_stride : by_page ? 0 : tensors[0].column_stride;
     cache->indices_stride_token = tensors[1].row_stride;
     cache->topk_length_stride = tensors[2].row_stride;
-    cache->s_kv = clamp_rows(args->s_kv);
+    cache->s_kv = rt_clamp_rows(args->s_kv);
     set_pages(cache, paged ? (unsigned int)args->page_tokens : (unsigned int)INT32_MAX + 1u);
     cache->topk = (int)args->topk;
 }

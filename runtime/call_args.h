@@ -41,6 +41,9 @@ smla_status rt_check_caches(const smla_kernel *kernel, const struct cache_args c
 /* Describes kv of cache c as a tensor to check. */
 void rt_list_kv(const smla_kernel *kernel, const struct cache_args *cache, int c, struct tensor *tensor);
 
+/* No int index reaches past 2^31 rows, so that kernels need not know of more. */
+unsigned int rt_clamp_rows(int64_t s_kv);
+
 /* Fills in what the kernel reads of a cache; tensors: kv, indices and lengths, their strides resolved. */
 void rt_fill_cache(const struct tensor *tensors, const struct cache_args *args, bool by_page,
                    struct smla_key_cache *cache);

@@ -2,11 +2,12 @@
 
 #include "error.h"
 #include "obtain.h"
+#include "plan_companion.h"
 #include "thread.h"
 
 bool rt_has_companion(const struct gen_bundle *bundle)
 {
-    return bundle->plan.companion.tile_heads > 0;
+    return gen_has_companion(&bundle->plan);
 }
 
 smla_status rt_companion_bundle(const struct gen_bundle *of, struct gen_bundle *bundle)

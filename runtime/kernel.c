@@ -94,6 +94,8 @@ static smla_status make_kernel(const struct rt_device *device, const struct gen_
         .sm_count = device->sm_count,
         .decode = gen_decode_of(&bundle->spec, plan),
         .takes_companion = plan->companion,
+        .unpack = plan->unpack,
+        .unpack_threads = plan->variants[plan->unpack.variant].threads,
         .threads = variant->threads,
         .shared_bytes = variant->shared_bytes,
         .blocks_per_query = variant->blocks_per_query,

@@ -7,6 +7,7 @@
 #include "driver.h"
 #include "plan_companion.h"
 #include "plan_rules.h"
+#include "plan_unpack.h"
 
 /* How a cache is described by a call. */
 struct rt_kv {
@@ -35,8 +36,10 @@ struct smla_kernel {
     int32_t sm_count;
     struct gen_decode decode;             /* of a decode kernel */
     struct gen_companion takes_companion; /* when a call is the companion's */
-    struct smla_kernel *companion;        /* of a decode kernel, its own: destroyed with it; NULL: none */
-    bool tensor_maps;                     /* the parameter is smla_prefill_tensor_params */
+    struct gen_unpack unpack;             /* when a prefill call is, whose cache is unpacked first */
+    int32_t unpack_threads;
+    struct smla_kernel *companion; /* the kernel's own: destroyed with it; NULL: none */
+    bool tensor_maps;              /* the parameter is smla_prefill_tensor_params */
     int32_t choice_count;
     struct gen_choice choices[GEN_MAX_RULES]; /* of other functions by a call's sizes; the first that holds is taken */
     int32_t threads;

@@ -5,6 +5,7 @@
 #include "call_args.h"
 #include "error.h"
 #include "launch.h"
+#include "prefill.h"
 #include "prefill_check.h"
 #include "prefill_tensor_params.h"
 #include "sized.h"
@@ -14,6 +15,8 @@ _Static_assert(SMLA_PARAM_LSE_BASE_2 == SMLA_LSE_BASE_2, "template and header ag
 _Static_assert(SMLA_PARAM_LSE_WITH_SINK == SMLA_LSE_WITH_SINK, "template and header agree");
 _Static_assert(SMLA_PARAM_LSE_EMPTY_NEGATIVE == SMLA_LSE_EMPTY_NEGATIVE, "template and header agree");
 _Static_assert(sizeof(long long) == sizeof(int64_t), "strides are int64 on both sides");
+
+enum { RT_ROWS_ALIGNMENT = 16 };
 
 /* Those of the second cache stand last: a kernel of one cache has nothing to do with them. */
 enum tensor_index {
@@ -280,6 +283,82 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
     return status == SMLA_OK ? rt_launch_on(kernel, &launch, stream) : status;
 }
 
+/* ---- Over an unpacked cache ---- */
+
+/* Where the rows lie in the workspace: behind what a checked kernel has there. */
+static uint64_t rows_offset(const smla_kernel *kernel)
+{
+    return kernel->check_variant ? RT_ROWS_ALIGNMENT : 0;
+}
+
+static uint64_t rows_bytes(const smla_kernel *kernel, int64_t rows)
+{
+    return (uint64_t)rows * (uint64_t)kernel->d_qk * 2;
+}
+
+/* A workspace that does not serve is as none. Rows past 2^31 no index reaches. */
+bool rt_prefill_unpacks(const smla_kernel *kernel, const smla_prefill_args *args)
+{
+    const int64_t s_kv = rt_clamp_rows(args->s_kv);
+
+    return kernel->companion && args->workspace && (uintptr_t)args->workspace % RT_ROWS_ALIGNMENT == 0 &&
+           gen_unpack_takes(&kernel->unpack, args->s_q, args->topk, s_kv) &&
+           args->workspace_bytes >= rows_offset(kernel) + rows_bytes(kernel, s_kv);
+}
+
+static struct rt_launch unpack_launch(const smla_kernel *kernel, int32_t sm_limit, struct smla_prefill_params *params)
+{
+    const struct gen_unpack *unpack = &kernel->unpack;
+    const int32_t sms = sm_limit > 0 && sm_limit < kernel->sm_count ? sm_limit : kernel->sm_count;
+    const int64_t most = (int64_t)sms * unpack->blocks_per_sm;
+    const int64_t blocks = ((int64_t)params->cache[0].s_kv + unpack->rows - 1) / unpack->rows;
+
+    return (struct rt_launch){.function = kernel->functions[unpack->variant],
+                              .name = kernel->name,
+                              .threads = kernel->unpack_threads,
+                              .grid_x = (unsigned int)(blocks < most ? blocks : most),
+                              .grid_y = 1,
+                              .params = params};
+}
+
+/* The cache as the companion reads it. */
+static void use_rows(const smla_kernel *kernel, void *rows, struct smla_key_cache *cache)
+{
+    cache->kv = rows;
+    cache->kv_stride_token = kernel->d_qk;
+    cache->kv_stride_page = 0;
+}
+
+/* The kernel behind waits for what unpacks, and may start while that ends. */
+static smla_status launch_over_rows(const smla_kernel *kernel, const smla_prefill_args *args,
+                                    const struct tensor tensors[TENSORS],
+                                    struct smla_prefill_tensor_params *tensor_params, void *stream)
+{
+    const smla_kernel *companion = kernel->companion;
+    struct smla_prefill_params unpack_params = tensor_params->prefill;
+    struct rt_launch launches[2];
+    smla_status status = SMLA_OK;
+
+    unpack_params.out = (char *)args->workspace + rows_offset(kernel);
+    use_rows(kernel, unpack_params.out, &tensor_params->prefill.cache[0]);
+    launches[0] = unpack_launch(kernel, args->sm_limit, &unpack_params);
+    launches[1] = (struct rt_launch){
+        .function = function_of(companion, args, false),
+        .name = companion->name,
+        .threads = companion->threads,
+        .shared_bytes = companion->shared_bytes,
+        .grid_x = block_count(companion, args->s_q, args->sm_limit),
+        .grid_y = 1,
+        .params = tensor_params,
+    };
+    if (companion->tensor_maps)
+        status = add_maps(tensors, tensor_params, &launches[1]);
+    if (!kernel->check_variant) /* whose call has waited */
+        rt_add_launch_flags(&launches[0], args->launch_flags);
+    rt_add_launch_flags(&launches[1], SMLA_LAUNCH_AFTER_PREVIOUS);
+    return status == SMLA_OK ? rt_launch_all_on(kernel, launches, 2, stream) : status;
+}
+
 /* What a checked kernel looks at: the tensors that are there, and how the lists are called. */
 static smla_status check_contents(const smla_kernel *kernel, const smla_prefill_args *args,
                                   const struct cache_args caches[2], const struct tensor tensors[TENSORS],
@@ -328,6 +407,8 @@ smla_status smla_prefill(smla_kernel *kernel, const smla_prefill_args *args, voi
         status = check_contents(kernel, &full, caches, tensors, &params.prefill, stream);
     if (status != SMLA_OK)
         return status;
+    if (rt_prefill_unpacks(kernel, &full))
+        return launch_over_rows(kernel, &full, tensors, &params, stream);
     return launch(kernel, &full, caches[0].page_tokens != 0 || caches[1].page_tokens != 0, tensors, &params, stream);
 }
 
@@ -344,4 +425,28 @@ smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s
     if (status == SMLA_OK)
         *out_bytes = kernel->check_variant ? RT_CHECK_WORKSPACE_BYTES : 0; /* prefill keeps everything in a block */
     return status;
+}
+
+smla_status smla_prefill_wanted_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
+                                               int64_t max_s_kv, uint64_t *out_bytes)
+{
+    smla_status status = check_kernel(kernel, "smla_prefill_wanted_workspace_size");
+    uint64_t needed = 0;
+
+    if (status == SMLA_OK && out_bytes == NULL)
+        status = rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_prefill_wanted_workspace_size: out_bytes is NULL");
+    if (status == SMLA_OK)
+        status = check_size("max_s_q", max_s_q, INT32_MAX);
+    if (status == SMLA_OK)
+        status = check_size("max_topk", max_topk, INT32_MAX);
+    if (status == SMLA_OK)
+        status = check_size("max_s_kv", max_s_kv, INT64_MAX);
+    if (status == SMLA_OK)
+        status = smla_prefill_workspace_size(kernel, max_s_q, max_topk, &needed);
+    if (status != SMLA_OK)
+        return status;
+    const int64_t most = rt_clamp_rows(max_s_kv);
+    const int64_t rows = kernel->companion ? gen_unpack_most_rows(&kernel->unpack, max_s_q, max_topk, most) : 0;
+    *out_bytes = rows > 0 ? rows_offset(kernel) + rows_bytes(kernel, rows) : needed;
+    return SMLA_OK;
 }

@@ -40,12 +40,14 @@ static void note_off(struct rt_selection *selection, const char *name)
              name);
 }
 
-static bool is_for_few(const struct gen_plan *plan, int32_t variant)
+/* What no call needs: the variants for few queries, and what unpacks a cache. */
+static bool is_optional(const struct gen_plan *plan, int32_t variant)
 {
-    return variant != 0 && (variant == plan->split_variant || variant == plan->narrow_variant);
+    return variant != 0 &&
+           (variant == plan->split_variant || variant == plan->narrow_variant || variant == plan->unpack.variant);
 }
 
-/* A kernel is off by its id, or by an entry point that some call cannot do without: those for few queries are none.
+/* A kernel is off by its id, or by an entry point that some call cannot do without.
  * name: what it is off by. */
 static smla_status find_off(const struct rt_settings *settings, const struct gen_bundle *bundle, bool *off,
                             char name[RT_DIGEST_HEX])
@@ -57,7 +59,7 @@ static smla_status find_off(const struct rt_settings *settings, const struct gen
     if (settings == NULL || settings->disable == NULL)
         return SMLA_OK;
     for (int32_t i = 0; i < plan->variant_count && !*off; i++) {
-        *off = !is_for_few(plan, i) && is_off(settings, plan->variants[i].name);
+        *off = !is_optional(plan, i) && is_off(settings, plan->variants[i].name);
         snprintf(name, RT_DIGEST_HEX, "%s", plan->variants[i].name);
     }
     if (*off)
@@ -80,14 +82,14 @@ static const struct gen_trust *trust_of(const struct gen_bundle *bundle, int32_t
     return gen_trust_find(bundle->plan.family, bundle->spec.op, bundle->plan.variants[variant].name);
 }
 
-/* Of the kernel, without its variants for few queries. */
+/* Of the kernel, without what no call needs. */
 static const struct gen_trust *least_trust(const struct gen_bundle *bundle)
 {
     const struct gen_trust *least = trust_of(bundle, 0);
 
     for (int32_t i = 1; i < bundle->plan.variant_count; i++) {
         const struct gen_trust *trust = trust_of(bundle, i);
-        if (!is_for_few(&bundle->plan, i) && trust->level < least->level)
+        if (!is_optional(&bundle->plan, i) && trust->level < least->level)
             least = trust;
     }
     return least;
@@ -220,11 +222,31 @@ static smla_status choose_instead(const struct rt_settings *settings, const smla
 {
     const struct gen_bundle *bundle = &selection->made[0];
 
-    if (rt_has_companion(bundle))
+    if (bundle->plan.companion.tile_heads > 0)
         return choose_companion_alone(settings, name, selection);
     if (bundle->spec.op == SMLA_OP_PREFILL && bundle->plan.variants[0].blocks_per_sm > 0)
         return choose_not_persistent(settings, desc, target, name, selection);
     return refuse(settings, name, selection);
+}
+
+/* What unpacks a cache is off, or not verified: then the kernel beside it has nothing to do. */
+static bool cannot_unpack(const struct rt_settings *settings, struct rt_selection *selection)
+{
+    const struct gen_bundle *bundle = &selection->made[0];
+    const int32_t variant = bundle->plan.unpack.variant;
+
+    if (variant == 0)
+        return false;
+    const char *name = bundle->plan.variants[variant].name;
+    if (is_off(settings, name)) {
+        note_off(selection, name);
+        return true;
+    }
+    const struct gen_trust *trust = trust_of(bundle, variant);
+    if (!is_trusted(settings, trust))
+        return true;
+    note_trust(selection, trust);
+    return false;
 }
 
 /* Without it the kernel takes all calls. */
@@ -241,8 +263,11 @@ static smla_status choose_companion(const struct rt_settings *settings, struct r
     status = find_off(settings, &selection->made[1], &off, name);
     if (status == SMLA_OK && off)
         note_off(selection, name);
-    if (off || !is_trusted(settings, trust)) {
+    if (off || !is_trusted(settings, trust) || cannot_unpack(settings, selection)) {
         selection->made[0].plan.companion = (struct gen_companion){0};
+        if (selection->made[0].plan.unpack.variant != 0)
+            selection->made[0].plan.launches--;
+        selection->made[0].plan.unpack = (struct gen_unpack){0};
         return status;
     }
     note_trust(selection, trust);

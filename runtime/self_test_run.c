@@ -127,7 +127,8 @@ static smla_status call_prefill(struct run *run)
     const struct test_problem *problem = run->device->problem;
     const bool two = run->kernel.caches == 2;
     uint64_t workspace_bytes;
-    smla_status status = smla_prefill_workspace_size(&run->kernel, TEST_TOKENS, problem->topk[0], &workspace_bytes);
+    smla_status status = smla_prefill_wanted_workspace_size(&run->kernel, TEST_TOKENS, problem->topk[0],
+                                                            problem->s_kv[0], &workspace_bytes);
 
     if (status == SMLA_OK)
         status = test_device_workspace(run->device, workspace_bytes);
@@ -283,6 +284,16 @@ static smla_status run_choices(struct run run, const struct gen_bundle *bundle, 
     return status;
 }
 
+/* The cache is unpacked for the companion, whatever the sizes. */
+static smla_status run_unpacked(struct run run, const struct gen_bundle *bundle, const smla_kernel *kernel)
+{
+    run.kernel.companion = kernel->companion;
+    run.kernel.unpack.least_reads = 0;
+    run.variant = bundle->plan.variants[kernel->unpack.variant].name;
+    run.how = "pages, no lengths, unpacked";
+    return do_run(&run);
+}
+
 /* On one multiprocessor a persistent kernel's block has one query after the other. */
 static smla_status run_prefill(struct run run, const struct gen_bundle *bundle, const smla_kernel *kernel)
 {
@@ -302,6 +313,8 @@ static smla_status run_prefill(struct run run, const struct gen_bundle *bundle, 
     run.how = "pages, no lengths";
     if (status == SMLA_OK)
         status = do_run(&run);
+    if (status == SMLA_OK && kernel->unpack.variant != 0)
+        status = run_unpacked(run, bundle, kernel);
     return status == SMLA_OK ? run_choices(run, bundle, kernel) : status;
 }
 

@@ -62,6 +62,7 @@ static const char help_of_calls[] =
     "Of prefill alone:\n"
     "  --page N                tokens a page (0: rows; 64 in a format placed by page)\n"
     "  --not-persistent        a kernel that has a block of threads a query\n"
+    "  --no-workspace          no more than the call needs: a quantised cache is not unpacked first\n"
     "  --indices KIND          uniform; drift: one entry in 20 changes from a query to the next;\n"
     "                          window: the last 128 positions, the others random before them; or\n"
     "                          a file: safetensors with 'indices', or plain int32, [s_q, topk]\n"

@@ -266,7 +266,7 @@ enum {
 typedef struct smla_support {
     uint32_t struct_size;
     uint32_t supported;         /* 1 or 0 */
-    uint32_t launches;          /* kernel launches a call issues */
+    uint32_t launches;          /* kernel launches a call issues, at most */
     uint32_t variants;          /* compiled entry points, of which a call selects */
     uint32_t threads;           /* threads a block, of variant 0 */
     uint32_t shared_bytes;      /* dynamic shared memory a block, of variant 0 */
@@ -281,7 +281,8 @@ typedef struct smla_support {
                                    keeps sm_limit of its call's arguments. 0: a block for each query, and sm_limit is
                                    not kept */
     char companion[64];         /* variant of the companion: a kernel of its own beside this one, which a call of few
-                                   tokens takes (smla_decode); "" where there is none */
+                                   tokens takes (smla_decode), or one that unpacks its cache
+                                   (smla_prefill_wanted_workspace_size); "" where there is none */
     char companion_id[72];      /* its digest, as kernel_id; smla_prepare needs both */
     uint32_t trust;             /* SMLA_TRUST_*, of what is chosen: smla_prepare refuses what is not verified, unless
                                    the context has SMLA_CONTEXT_UNVERIFIED. Generating and compiling is free */
@@ -322,7 +323,8 @@ typedef struct smla_kernel smla_kernel;
  *
  * Which kernels are chosen. One that is not verified (smla_support.trust) only with SMLA_CONTEXT_UNVERIFIED; one that
  * the kill switch names never. Without its variant for few queries, or its companion, a kernel serves their calls
- * itself; for a persistent kernel one that has a block of threads a query is chosen, for a decode kernel its companion.
+ * itself (one over a quantised cache without what unpacks it, too); for a persistent kernel one that has a block of
+ * threads a query is chosen, for a decode kernel its companion.
  * Where nothing is left: UNSUPPORTED, and the message says whether it was the kill switch.
  *
  * Self-test (SMLA_CONTEXT_SELF_TEST). Before a kernel is handed out each of its variants, and its companion, computes a
@@ -440,7 +442,8 @@ typedef struct smla_prefill_args {
     int64_t lse_stride_token;     /* 0: h_q */
     float *max_logits;            /* [s_q, h_q] largest logit. NULL: not wanted */
     int64_t max_logits_stride_token; /* 0: h_q */
-    void *workspace;                 /* smla_prefill_workspace_size bytes, aligned to 8; NULL when that is 0 */
+    void *workspace; /* smla_prefill_workspace_size bytes, aligned to 8, and may be NULL when that is 0; or up to
+                        smla_prefill_wanted_workspace_size bytes, aligned to 16 */
     uint64_t workspace_bytes;
     float *ref_out_abs;   /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q, d_v] sum of p |v|, contiguous. May be NULL */
     float *ref_logit_abs; /* SMLA_OP_PREFILL_REFERENCE only: [s_q, h_q] |sm_scale| sum |q k| of the row's largest
@@ -476,6 +479,23 @@ typedef struct smla_prefill_args {
  * alone. Returns SMLA_OK; INVALID_ARGUMENT (NULL or negative). Since 0.1. */
 SMLA_API smla_status smla_prefill_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
                                                  uint64_t *out_bytes);
+
+/* Tells how many bytes of workspace make calls of up to these sizes as fast as they can be: those that
+ * smla_prefill_workspace_size tells, or more, which a call may do without. With them a call over a quantised cache
+ * whose tokens are selected often (s_q * topk over s_kv; smla-gen --emit plan prints how often) unpacks the cache
+ * first: it turns each token into a row of d_qk bf16 in the workspace, once, and the kernel's companion (smla_support),
+ * the kernel for a bf16 cache, reads those. Up to a third faster (docs/performance.md) for two launches, the second as
+ * by SMLA_LAUNCH_AFTER_PREVIOUS; what launch_flags and sm_limit say holds for both. Keys are the same bits either way;
+ * out and lse may differ in their last ones, so that a batch_invariant kernel never unpacks, nor does one of two caches
+ * or with SMLA_KERNEL_NOT_PERSISTENT. Which way a call goes is told by s_q, topk, s_kv and the workspace alone, never
+ * by what memory holds: a captured call is right when it is replayed with other contents. Tokens that no list selects
+ * are read too, and may hold anything.
+ *
+ * max_s_kv: of the cache, >= 0. A call whose workspace_bytes are fewer than its own sizes' number, or whose workspace
+ * is not aligned to 16, is served all the same, without unpacking, if it has what it needs. Returns SMLA_OK;
+ * INVALID_ARGUMENT (NULL, negative, or more than a call may have). Since 0.1. */
+SMLA_API smla_status smla_prefill_wanted_workspace_size(const smla_kernel *kernel, int64_t max_s_q, int64_t max_topk,
+                                                        int64_t max_s_kv, uint64_t *out_bytes);
 
 /* Computes sparse attention for s_q independent query tokens:
  *

@@ -15,7 +15,9 @@
 
 #include "bf16.h"
 #include "cli.h"
+#include "kernel.h"
 #include "layouts.h"
+#include "prefill.h"
 #include "problem.h"
 
 static int passed, failed;
@@ -391,10 +393,191 @@ static void test_F5_swapped(struct bench *bench)
     }
 }
 
+/* ---- Over an unpacked cache ---- */
+
+/* The same call over the keys as bf16, dequantised on the CPU, by the kernel for that. */
+static bool run_on_rows(struct bench *bench, struct problem *problem, char why[PROBLEM_WHY])
+{
+    const smla_kernel_desc desc = {.struct_size = sizeof(desc),
+                                   .op = SMLA_OP_PREFILL,
+                                   .h_q = problem->spec.h_q,
+                                   .d_qk = problem->spec.d_qk,
+                                   .batch_invariant = 1};
+    struct problem_flat flat = {0};
+    smla_prefill_args flat_args = {0};
+    smla_kernel *kernel = NULL;
+    struct problem call = *problem;
+    bool fine =
+        smla_prepare(bench->context, &desc, &kernel) == SMLA_OK && problem_flatten(bench, problem, &flat, &flat_args);
+    call.args.kv = flat_args.kv;
+    call.args.kv_stride_token = call.args.kv_page_tokens = call.args.kv_stride_page = 0;
+    if (fine)
+        fine = problem_run(bench, kernel, &call, NULL, why);
+    else
+        snprintf(why, PROBLEM_WHY, "no bf16 kernel, or %s", device_why(bench->device));
+    problem_flat_free(bench, &flat);
+    smla_kernel_destroy(kernel);
+    return fine;
+}
+
+/* The problem's call with so many bytes of workspace, 0xff before, that begin `shift` bytes past an aligned place. */
+static uint8_t *bits_with_workspace(struct bench *bench, struct problem *problem, uint64_t bytes, size_t shift,
+                                    bool unpacks, char why[PROBLEM_WHY])
+{
+    struct guarded workspace;
+    size_t size = 0;
+    char broken[GUARDED_WHY] = "no memory for a workspace";
+    if (!guarded_create(bench->device, "workspace", NULL, bytes + shift, &workspace)) {
+        snprintf(why, PROBLEM_WHY, "%s", broken);
+        return NULL;
+    }
+    problem->args.workspace = (char *)guarded_data(&workspace) + shift;
+    problem->args.workspace_bytes = bytes;
+    bool fine = rt_prefill_unpacks(bench->prefill, &problem->args) == unpacks;
+    if (!fine)
+        snprintf(why, PROBLEM_WHY, "it %s", unpacks ? "does not unpack" : "unpacks");
+    fine = fine && guarded_poison(bench->device, &workspace) && problem_run(bench, bench->prefill, problem, NULL, why);
+    if (fine && guarded_check(bench->device, &workspace, broken) != GUARDED_INTACT) {
+        snprintf(why, PROBLEM_WHY, "%s", broken);
+        fine = false;
+    }
+    problem->args.workspace = NULL;
+    problem->args.workspace_bytes = 0;
+    guarded_destroy(bench->device, &workspace);
+    return fine ? problem_snapshot(bench, problem, &size) : NULL;
+}
+
+static const char *const tensors[] = {"out", "lse", "max_logits"};
+
+/* Whether the call with that workspace gives these bits. */
+static bool gives(struct bench *bench, struct problem *problem, uint64_t bytes, size_t shift, bool unpacks,
+                  const uint8_t *expected, size_t size, char why[PROBLEM_WHY])
+{
+    uint8_t *bits = bits_with_workspace(bench, problem, bytes, shift, unpacks, why);
+    int64_t differing = 0;
+    size_t first = 0;
+    for (size_t i = 0; bits && expected && i < size; i++) {
+        first = differing == 0 ? i : first;
+        differing += bits[i] != expected[i];
+    }
+    if (differing > 0) {
+        const int tensor = first < problem->out.size_bytes                             ? 0
+                           : first < problem->out.size_bytes + problem->lse.size_bytes ? 1
+                                                                                       : 2;
+        snprintf(why, PROBLEM_WHY, "%s with %llu bytes of workspace: %lld bytes differ, the first in %s",
+                 unpacks ? "unpacked" : "in the kernel", (unsigned long long)bytes, (long long)differing,
+                 tensors[tensor]);
+    }
+    const bool fine = bits && expected && differing == 0;
+    free(bits);
+    return fine;
+}
+
+/* Without a workspace, or with one that is a byte too small or is misaligned, the keys are dequantised in the kernel;
+ * with one that serves the bits are those of the bf16 kernel over the same keys, which the CPU dequantised. Both are
+ * right. Every call unpacks that can. */
+static void test_unpacked(struct bench *bench, const struct problem_spec *row)
+{
+    struct problem_spec spec = *row;
+    spec.s_q = spec.s_q < most_queries ? spec.s_q : most_queries;
+    struct problem problem;
+    char name[96], why[PROBLEM_WHY] = "";
+    size_t size = 0;
+    uint64_t bytes = 0;
+    snprintf(name, sizeof(name), "unpacked %s", row->name);
+    if (!problem_make(bench, &spec, &problem, why)) {
+        report(name, false, why);
+        return;
+    }
+    bench->prefill->unpack.least_reads = 0;
+    const int64_t rows = problem.args.s_kv;
+    bool fine = problem_run(bench, bench->prefill, &problem, NULL, why) && problem_check(bench, &problem, why);
+    fine = fine &&
+           smla_prefill_wanted_workspace_size(bench->prefill, problem.args.s_q, INT32_MAX, rows, &bytes) == SMLA_OK;
+    if (fine && bytes != (uint64_t)(rows * problem.spec.d_qk * 2)) {
+        snprintf(why, PROBLEM_WHY, "%llu bytes of workspace", (unsigned long long)bytes);
+        fine = false;
+    }
+    uint8_t *in_kernel = problem_snapshot(bench, &problem, &size);
+    fine = fine && run_on_rows(bench, &problem, why);
+    uint8_t *over_bf16 = problem_snapshot(bench, &problem, &size);
+    if (fine && bytes > 0)
+        fine = gives(bench, &problem, bytes - 1, 0, false, in_kernel, size, why) &&
+               gives(bench, &problem, bytes, 8, false, in_kernel, size, why) &&
+               gives(bench, &problem, bytes, 0, true, over_bf16, size, why) && problem_check(bench, &problem, why);
+    free(in_kernel);
+    free(over_bf16);
+    problem_free(bench, &problem);
+    report(name, fine, why);
+}
+
+static const struct problem_spec unpacked_specs[] = {
+    {.name = "v32_norope", USUAL, .format = {.format = "v32_norope"}, .odd_scales = true},
+    {.name = "v4, pages of 64 with gaps", USUAL, .format = {.format = "v4", .page_tokens = 64, .page_gap_bytes = 64}},
+    {.name = "v4, pages of 2", USUAL, .format = {.format = "v4", .page_tokens = 2, .page_gap_bytes = 560}},
+    {.name = "v41", USUAL, .format = {.format = "v41"}},
+    {.name = "v41, pages of 64 with gaps", USUAL, .format = {.format = "v41", .page_tokens = 64, .page_gap_bytes = 64}},
+    {.name = "v41, views", USUAL, .strided = true, .format = {.format = "v41", .token_gap_bytes = 16}},
+    {.name = "v41_planar, pages of 53", USUAL, .format = {.format = "v41_planar", .page_tokens = 53}},
+    {.name = "v41_fp4", USUAL, .format = {.format = "v41_fp4"}},
+    {.name = "v41_fp4_planar, pages of 61", USUAL, .format = {.format = "v41_fp4_planar", .page_tokens = 61}},
+    {.name = "hopper_fp4", USUAL, .format = {.format = "hopper_fp4"}},
+    {.name = "e2m1, fp32 scales, long tail, by page",
+     USUAL,
+     .format = {.layout = &layout_e2m1_fp32_page, .page_tokens = 33, .page_gap_bytes = 4}},
+    {.name = "e4m3, one scale a token", USUAL, .format = {.layout = &layout_e4m3_one_scale, .page_tokens = 16}},
+    {.name = "v4, no tokens", .s_q = 30, .topk = 70, .sink = true, .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "v4, one token", .s_q = 30, .s_kv = 1, .topk = 70, .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "v41, three tokens", .s_q = 30, .s_kv = 3, .topk = 70, .format = {.format = "v41"}},
+    {.name = "v4, 57 heads", USUAL, .h_q = 57, .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "v41, 128 heads", USUAL, .h_q = 128, .format = {.format = "v41"}},
+    {.name = "v4, 8 heads", USUAL, .h_q = 8, .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "v41_fp4, 33 heads", USUAL, .h_q = 33, .format = {.format = "v41_fp4"}},
+    {.name = "v32", USUAL, .d_qk = 576, .format = {.format = "v32"}, .odd_scales = true},
+    {.name = "v32, 8 heads, pages of 64", USUAL, .h_q = 8, .d_qk = 576, .format = {.format = "v32", .page_tokens = 64}},
+    {.name = "e4m3, e4m3 scales, d 576", USUAL, .d_qk = 576, .format = {.layout = &layout_e4m3_e4m3_token}},
+    {.name = "v41, dead rows",
+     .s_q = 40,
+     .s_kv = 640,
+     .topk = 100,
+     .dead_rows = 0.5,
+     .lengths = LENGTHS_RANDOM,
+     .format = {.format = "v41"}},
+    {.name = "v41, NaN selected", USUAL, .nan_selected = true, .format = {.format = "v41"}},
+    {.name = "v4, lse with sink, base 2",
+     USUAL,
+     .format = {.format = "v4", .page_tokens = 64},
+     .lse_flags = SMLA_LSE_WITH_SINK | SMLA_LSE_BASE_2},
+    {.name = "v4, every code", ONE_KEY, .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "v41, every code", ONE_KEY, .format = {.format = "v41"}},
+    {.name = "v41_fp4, every code", ONE_KEY, .format = {.format = "v41_fp4"}},
+    {.name = "hopper_fp4, every code", ONE_KEY, .format = {.format = "hopper_fp4"}},
+    {.name = "v4, keys far apart",
+     .s_q = 64,
+     .s_kv = 1500,
+     .topk = 640,
+     .magnitude = 50,
+     .exponents = 27,
+     .format = {.format = "v4", .page_tokens = 64}},
+    {.name = "v4, lengths 1 to 300",
+     .s_q = 300,
+     .s_kv = 1500,
+     .topk = 300,
+     .lengths = LENGTHS_RAMP,
+     .format = {.format = "v4", .page_tokens = 64}},
+};
+
+static void test_all_unpacked(struct bench *bench)
+{
+    for (size_t i = 0; i < sizeof(unpacked_specs) / sizeof(unpacked_specs[0]); i++)
+        test_unpacked(bench, &unpacked_specs[i]);
+}
+
 static const struct {
     const char *id;
     void (*test)(struct bench *bench);
-} sweeps[] = {{"C4", test_C4}, {"D2", test_D2_gaps}, {"E2", test_E2_pages}, {"E4", test_E4}, {"F5", test_F5_swapped}};
+} sweeps[] = {{"unpacked", test_all_unpacked}, {"C4", test_C4}, {"D2", test_D2_gaps},
+              {"E2", test_E2_pages},           {"E4", test_E4}, {"F5", test_F5_swapped}};
 
 /* An ID ends where the name's does. */
 static bool is_wanted(const char *name, char **wanted, int count)

@@ -59,6 +59,7 @@ void world_serve_all(struct world *world)
         {"sm90_prefill_persistent.cu",
          "smla_sm90_prefill_persistent smla_sm90_prefill_persistent_paged smla_sm90_prefill_persistent_lengths",
          sizeof(struct smla_prefill_tensor_params)},
+        {"sm90_unpack.cu", "smla_sm90_unpack", sizeof(struct smla_prefill_params)},
         {"prefill_check.cu", "smla_prefill_check", sizeof(struct smla_prefill_params)},
         {"prefill_reference.cu", "smla_prefill_reference", sizeof(struct smla_prefill_params)},
         {"combine.cu",

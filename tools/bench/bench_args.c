@@ -29,6 +29,8 @@ static smla_prefill_args prefill_args(const struct bench_shape *shape, const str
                                .lse_stride_token = shape->h_q,
                                .max_logits = tensors->max_logits,
                                .max_logits_stride_token = shape->h_q,
+                               .workspace = tensors->workspace,
+                               .workspace_bytes = tensors->workspace_bytes,
                                .kv_page_tokens = shape->page,
                                .kv_stride_page = pool->stride_page,
                                .sm_limit = (int32_t)shape->sm_limit};

@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "decode_share.h"
 #include "kv_codec.h"
+#include "prefill.h"
 
 enum { DEFAULT_RUNS = 30, MAX_COPIES = 512 };
 
@@ -164,6 +165,14 @@ static void name_variant(const smla_kernel *kernel, struct bench_row *row)
                                    (int32_t)shape->sm_limit));
 }
 
+/* Of prefill the one that a call over these inputs takes. */
+static void name_unpacked(const struct running *running, struct bench_row *row)
+{
+    if (row->shape.op == SMLA_OP_PREFILL &&
+        rt_prefill_unpacks(running->kernel, &running->inputs.copies[0].args.prefill))
+        snprintf(row->variant, sizeof row->variant, "unpacked, %s", running->kernel->companion->name);
+}
+
 static int prepare(struct calls *bench, struct running *running, struct bench_row *row)
 {
     smla_support support = {.struct_size = sizeof support};
@@ -199,6 +208,10 @@ static int make_inputs(struct calls *bench, struct running *running, const smla_
     if (shape->op == SMLA_OP_DECODE && smla_decode_workspace_size(running->kernel, shape->b, shape->s_q, shape->topk,
                                                                   shape->extra_topk, &workspace_bytes) != SMLA_OK)
         return not_run_smla(row);
+    if (shape->op == SMLA_OP_PREFILL && !shape->no_workspace &&
+        smla_prefill_wanted_workspace_size(running->kernel, shape->s_q, shape->topk, shape->s_kv, &workspace_bytes) !=
+            SMLA_OK)
+        return not_run_smla(row);
     const int code = bench_inputs_make(&bench->memory, shape, layouts, workspace_bytes, MAX_COPIES,
                                        bench->options->rival_count > 0, &running->inputs);
     return code == CLI_FINE ? CLI_FINE : not_run(row, code, "its inputs could not be made");
@@ -215,6 +228,7 @@ static int run_row(struct calls *bench, struct bench_row *row)
     if (code == CLI_FINE)
         code = make_inputs(bench, &running, layouts, row);
     if (code == CLI_FINE) {
+        name_unpacked(&running, row);
         row->token_bytes = running.inputs.pools[0].token_bytes;
         row->extra_token_bytes = running.inputs.pools[1].token_bytes;
         row->copies = running.inputs.count;

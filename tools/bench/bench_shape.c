@@ -93,6 +93,7 @@ static const struct key {
     {"lengths", BOTH, LENGTHS, 0, 0},
     {"sink", BOTH, SWITCH, offsetof(struct bench_shape, sink), 0},
     {"not-persistent", PREFILL, SWITCH, offsetof(struct bench_shape, not_persistent), 0},
+    {"no-workspace", PREFILL, SWITCH, offsetof(struct bench_shape, no_workspace), 0},
     {"batch-invariant", DECODE, SWITCH, offsetof(struct bench_shape, batch_invariant), 0},
     {"sm-limit", BOTH, NUMBER, offsetof(struct bench_shape, sm_limit), 0},
     {"indices", PREFILL, INDICES, 0, 0},
@@ -362,9 +363,10 @@ static void prefill_text(const struct bench_shape *shape, const char *behind, ch
     char page[32] = "";
     if (shape->page != 0)
         snprintf(page, sizeof page, " page %lld", (long long)shape->page);
-    snprintf(text, BENCH_SHAPE_TEXT, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s", shape->h_q, shape->d_qk,
+    snprintf(text, BENCH_SHAPE_TEXT, "h %d d %d topk %lld s_q %lld s_kv %lld%s%s%s %s%s%s%s", shape->h_q, shape->d_qk,
              (long long)shape->topk, (long long)shape->s_q, (long long)shape->s_kv, shape->kv_format[0] == 0 ? "" : " ",
-             shape->kv_format, page, indices_name(shape), behind, shape->not_persistent ? " not persistent" : "");
+             shape->kv_format, page, indices_name(shape), behind, shape->not_persistent ? " not persistent" : "",
+             shape->no_workspace ? " no workspace" : "");
 }
 
 void bench_shape_text(const struct bench_shape *shape, char text[BENCH_SHAPE_TEXT])
@@ -403,9 +405,10 @@ json_t *bench_shape_json(const struct bench_shape *shape)
 {
     if (shape->op == SMLA_OP_DECODE)
         return decode_json(shape);
-    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:I, s:s}", "h_q", shape->h_q, "d_qk",
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:s, s:I, s:o, s:b, s:b, s:b, s:I, s:s}", "h_q", shape->h_q, "d_qk",
                      shape->d_qk, "topk", (json_int_t)shape->topk, "s_q", (json_int_t)shape->s_q, "s_kv",
                      (json_int_t)shape->s_kv, "kv_format", format_name(shape), "page", (json_int_t)shape->page,
                      "lengths", lengths_json(shape), "sink", shape->sink, "not_persistent", shape->not_persistent,
-                     "sm_limit", (json_int_t)shape->sm_limit, "indices", indices_name(shape));
+                     "no_workspace", shape->no_workspace, "sm_limit", (json_int_t)shape->sm_limit, "indices",
+                     indices_name(shape));
 }

@@ -32,6 +32,7 @@ struct bench_shape {
     int64_t sm_limit; /* of the call's arguments */
     /* Of prefill, which has a length for each row. */
     bool not_persistent; /* SMLA_KERNEL_NOT_PERSISTENT */
+    bool no_workspace;   /* none that a call may do without: its cache is not unpacked */
     enum bench_indices indices;
     char indices_file[256];
     /* Of decode, which has a length for each request, of its first list alone. */

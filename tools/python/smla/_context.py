@@ -91,9 +91,9 @@ class Kernel:
         self.handle = handle
         self._workspace_sizes: Dict[Tuple[int, ...], int] = {}
 
-    def workspace_size(self, s_q: int, topk: int) -> int:
-        """Bytes of device memory that a prefill call of these sizes needs."""
-        return self._workspace_size("smla_prefill_workspace_size", s_q, topk)
+    def workspace_size(self, s_q: int, topk: int, s_kv: int) -> int:
+        """Bytes of device memory that make a prefill call of these sizes as fast as it can be."""
+        return self._workspace_size("smla_prefill_wanted_workspace_size", s_q, topk, s_kv)
 
     def decode_workspace_size(self, b: int, s_q: int, topk: int, extra_topk: int) -> int:
         """Bytes of device memory that a decode call of these sizes needs, whatever the lengths are."""

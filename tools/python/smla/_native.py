@@ -408,6 +408,10 @@ _FUNCTIONS = {
     "smla_prepare_destroy": (None, [_HANDLE]),
     "smla_kernel_destroy": (None, [_HANDLE]),
     "smla_prefill_workspace_size": (_STATUS, [_HANDLE, ctypes.c_int64, ctypes.c_int64, _POINTER(ctypes.c_uint64)]),
+    "smla_prefill_wanted_workspace_size": (
+        _STATUS,
+        [_HANDLE, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, _POINTER(ctypes.c_uint64)],
+    ),
     "smla_prefill": (_STATUS, [_HANDLE, _POINTER(PrefillArgs), ctypes.c_void_p]),
     "smla_decode_workspace_size": (_STATUS, [_HANDLE] + [ctypes.c_int64] * 4 + [_POINTER(ctypes.c_uint64)]),
     "smla_decode": (_STATUS, [_HANDLE, _POINTER(DecodeArgs), ctypes.c_void_p]),

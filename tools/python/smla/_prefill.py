@@ -223,7 +223,7 @@ def _fill(call: _Call, numbers: Mapping[str, Any], pointers: Mapping[str, Option
 
 def _run_on_device(call: _Call, kernel: Kernel, numbers: Mapping[str, Any]) -> None:
     pointers = {name: tensor.pointer or None for name, tensor in call.tensors.items()}
-    size = kernel.workspace_size(call.s_q, call.topk)
+    size = kernel.workspace_size(call.s_q, call.topk, call.rows[""].s_kv)
     workspace = None
     if size:
         workspace = _outputs.allocate(call.tensors["query"], ((size + 3) // 4,), "f32", "workspace", call.stream)
@@ -242,7 +242,7 @@ def _run_on_host(call: _Call, kernel: Kernel, numbers: Mapping[str, Any], device
             name: (staging.output if name in _OUTPUTS else staging.input)(tensor, name)
             for name, tensor in call.tensors.items()
         }
-        size = kernel.workspace_size(call.s_q, call.topk)
+        size = kernel.workspace_size(call.s_q, call.topk, call.rows[""].s_kv)
         if size:
             pointers.update(workspace=staging.scratch(size))
         args = _fill(call, numbers, pointers)
