@@ -64,6 +64,25 @@ void gen_text_add_bytes(struct gen_text *text, const char *bytes, size_t size)
     text->bytes[text->size] = '\0';
 }
 
+void gen_text_add_string(struct gen_text *text, const char *string)
+{
+    gen_text_add_bytes(text, string, strlen(string));
+}
+
+void gen_text_add_number(struct gen_text *text, int32_t number)
+{
+    char digits[12];
+    size_t at = sizeof digits;
+    int64_t left = number < 0 ? -(int64_t)number : number;
+
+    do
+        digits[--at] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (number < 0)
+        digits[--at] = '-';
+    gen_text_add_bytes(text, digits + at, sizeof digits - at);
+}
+
 void gen_text_free(struct gen_text *text)
 {
     free(text->bytes);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct gen_text {
     char *bytes; /* NUL-terminated; NULL until something was added */
@@ -17,6 +18,10 @@ void gen_text_add(struct gen_text *text, const char *format, ...) __attribute__(
 
 /* Appends bytes as they are. */
 void gen_text_add_bytes(struct gen_text *text, const char *bytes, size_t size);
+
+/* The same of a string, and of a number as %d would write it: where there are many, without a format's cost. */
+void gen_text_add_string(struct gen_text *text, const char *string);
+void gen_text_add_number(struct gen_text *text, int32_t number);
 
 /* Frees the text; it may be used again afterwards. */
 void gen_text_free(struct gen_text *text);

@@ -36,7 +36,11 @@ struct rt_wanted {
     const struct rt_builder *builder; /* preferred when not NULL; otherwise, and next, the newest compiler's */
     int32_t max_nvrtc_major;          /* 0: any */
     const struct rt_refused *refused; /* passed over; NULL: none */
+    struct rt_builder *too_new; /* becomes the newest whose entry was passed over for max_nvrtc_major; may be NULL */
 };
+
+/* Whether the builder of a kernel's entry counts; notes one that is too new. */
+bool rt_is_of_builder(const struct rt_wanted *wanted, const struct rt_builder *builder);
 
 /* Looks for an entry. True: *out is verified and owned by the caller. */
 bool rt_cache_find(struct rt_cache *cache, const struct rt_wanted *wanted, struct rt_entry *out);

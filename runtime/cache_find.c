@@ -102,14 +102,22 @@ static enum rt_read_result read_wanted(const struct search *search, int shard, c
     return result;
 }
 
+bool rt_is_of_builder(const struct rt_wanted *wanted, const struct rt_builder *builder)
+{
+    if (wanted->max_nvrtc_major == 0 || builder->nvrtc_major <= wanted->max_nvrtc_major)
+        return true;
+    if (wanted->too_new != NULL && rt_builder_is_newer(builder, wanted->too_new))
+        *wanted->too_new = *builder;
+    return false;
+}
+
 /* Of a compiler that counts, and not refused. */
 static bool is_wanted(const struct rt_wanted *wanted, const struct rt_entry *entry)
 {
     struct rt_digest digest;
 
     rt_entry_digest(entry, &digest);
-    return (wanted->max_nvrtc_major == 0 || entry->info.builder.nvrtc_major <= wanted->max_nvrtc_major) &&
-           !rt_is_refused(wanted->refused, &digest);
+    return rt_is_of_builder(wanted, &entry->info.builder) && !rt_is_refused(wanted->refused, &digest);
 }
 
 /* True when the file holds a verified entry that is wanted; a damaged file is removed. */

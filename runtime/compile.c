@@ -8,6 +8,7 @@
 #include "cubin_check.h"
 #include "describe.h"
 #include "error.h"
+#include "process.h"
 #include "ptxas_report.h"
 
 enum { OWN_OPTIONS = 6 };
@@ -240,12 +241,11 @@ static smla_status write_entry(const struct job *job, struct rt_entry *out)
     return rt_entry_write(&info, job->payload, job->payload_size, job->log, out);
 }
 
-smla_status rt_compile(const struct rt_nvrtc *nvrtc, const struct gen_bundle *bundle, const struct rt_key *key,
-                       struct rt_entry *out, bool *lasting)
+static smla_status compile(const struct rt_nvrtc *nvrtc, const struct gen_bundle *bundle, const struct rt_key *key,
+                           struct rt_entry *out, bool *lasting)
 {
     struct job job = {.nvrtc = nvrtc, .bundle = bundle, .key = key};
 
-    *lasting = false;
     gather_options(&job);
     smla_status status = compile_program(&job, lasting);
     if (status == SMLA_OK)
@@ -254,5 +254,18 @@ smla_status rt_compile(const struct rt_nvrtc *nvrtc, const struct gen_bundle *bu
         nvrtc->nvrtcDestroyProgram(&job.program);
     free(job.payload);
     free(job.log);
+    return status;
+}
+
+smla_status rt_compile(const struct rt_nvrtc *nvrtc, const struct gen_bundle *bundle, const struct rt_key *key,
+                       struct rt_entry *out, bool *lasting)
+{
+    smla_status status = rt_process_begin_work();
+
+    *lasting = false;
+    if (status != SMLA_OK)
+        return status;
+    status = compile(nvrtc, bundle, key, out, lasting);
+    rt_process_end_work();
     return status;
 }

@@ -142,6 +142,7 @@ static smla_status make_context(const smla_context_desc *desc, smla_context **ou
         return status;
     }
     context->settings.log.events = &context->events;
+    context->events.pid = getpid();
     context->nvrtcs.path = context->settings.nvrtc_path;
     context->nvrtcs.places = &rt_nvrtc_default_places;
     status = init_parts(context);
@@ -181,6 +182,14 @@ smla_status smla_context_seal(smla_context *context)
     if (context == NULL)
         return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_context_seal: context is NULL");
     __atomic_store_n(&context->settings.jit_policy, SMLA_JIT_SEALED, __ATOMIC_RELAXED);
+    return SMLA_OK;
+}
+
+smla_status smla_context_mute(smla_context *context)
+{
+    if (context == NULL)
+        return rt_fail(SMLA_ERROR_INVALID_ARGUMENT, "smla_context_mute: context is NULL");
+    rt_events_mute(&context->events);
     return SMLA_OK;
 }
 

@@ -110,7 +110,7 @@ bool rt_describe_read(const char *text, struct rt_described *out)
 
 /* ---- As a command ------------------------------------------------------------------------------------------ */
 
-enum { RT_LAYOUT_BYTES = 224 };
+enum { RT_LAYOUT_BYTES = 224, RT_FOLDER_BYTES = 512 };
 
 /* A layout of no preset, as a value of shapes.json. */
 static void describe_layout(const struct gen_kv_format *format, char text[RT_LAYOUT_BYTES])
@@ -179,13 +179,33 @@ static void describe_file_command(const struct gen_spec *spec, const char *outpu
         spec->batch_invariant ? ",\"batch_invariant\":true" : "", flags, spec->target->name, output);
 }
 
+bool rt_describe_quoted(const char *word, char *text, size_t capacity)
+{
+    size_t size = 1;
+
+    text[0] = '\0';
+    for (const char *at = word; *at != '\0'; at++)
+        size += *at == '\'' ? strlen("'\\''") : 1;
+    if (size + sizeof "'" > capacity)
+        return false;
+    char *to = text;
+    *to++ = '\'';
+    for (const char *at = word; *at != '\0'; at++) {
+        if (*at == '\'')
+            to = stpcpy(to, "'\\'");
+        *to++ = *at;
+    }
+    strcpy(to, "'");
+    return true;
+}
+
 void rt_describe_command(const struct gen_spec *spec, const char *kind, const char *cache_dir,
                          char text[RT_COMMAND_BYTES])
 {
-    char width[24] = "", formats[96] = "", output[480];
+    char width[24] = "", formats[96] = "", folder[RT_FOLDER_BYTES], output[RT_FOLDER_BYTES + 64];
 
-    if (cache_dir)
-        snprintf(output, sizeof output, " --emit %s -o kernel.%s --cache '%.400s'", kind, kind, cache_dir);
+    if (cache_dir && rt_describe_quoted(cache_dir, folder, sizeof folder))
+        snprintf(output, sizeof output, " --emit %s -o kernel.%s --cache %s", kind, kind, folder);
     else
         snprintf(output, sizeof output, " --emit %s -o kernel.smlab && export SMLA_BUNDLE=\"$PWD/kernel.smlab\"", kind);
     if (spec->kv.name && (!is_preset(&spec->kv) || (spec->has_extra_kv && !is_preset(&spec->extra_kv)))) {

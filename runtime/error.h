@@ -22,7 +22,7 @@ void rt_fail_log(const char *log, size_t size);
 struct rt_error {
     smla_status status;
     int32_t native_code;
-    char message[1024];
+    char message[3072];
     char path[512];
     char log[8192];
 };

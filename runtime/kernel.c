@@ -9,6 +9,7 @@
 #include "launch.h"
 #include "obtain.h"
 #include "planning.h"
+#include "process.h"
 #include "selection.h"
 #include "self_test.h"
 
@@ -157,6 +158,18 @@ static smla_status test_kernels(smla_context *context, const struct rt_device *d
     return rt_self_test(context, device, &bundles[1], images[1], kernel->companion);
 }
 
+static smla_status load_images(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundles,
+                               int count, const struct rt_entry *images[2], smla_kernel **out)
+{
+    smla_status status = load_image(context, device, &bundles[0], &images[0], out);
+
+    if (status == SMLA_OK && count > 1)
+        status = load_image(context, device, &bundles[1], &images[1], &(*out)->companion);
+    if (status == SMLA_OK && (context->settings.flags & SMLA_CONTEXT_SELF_TEST))
+        status = test_kernels(context, device, bundles, images, *out);
+    return status;
+}
+
 /* bundles: the kernel's, and its companion's where count is 2. */
 static smla_status load_bundles(smla_context *context, const struct rt_device *device, const struct gen_bundle *bundles,
                                 int count, smla_kernel **out)
@@ -173,11 +186,11 @@ static smla_status load_bundles(smla_context *context, const struct rt_device *d
             rt_obtain_with_companion(context, bundles, count, device->driver->takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN,
                                      device->driver->version / 1000, images);
     if (status == SMLA_OK)
-        status = load_image(context, device, &bundles[0], &images[0], out);
-    if (status == SMLA_OK && count > 1)
-        status = load_image(context, device, &bundles[1], &images[1], &(*out)->companion);
-    if (status == SMLA_OK && (context->settings.flags & SMLA_CONTEXT_SELF_TEST))
-        status = test_kernels(context, device, bundles, images, *out);
+        status = rt_process_begin_work();
+    if (status != SMLA_OK)
+        return status;
+    status = load_images(context, device, bundles, count, images, out);
+    rt_process_end_work();
     return status;
 }
 

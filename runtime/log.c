@@ -48,6 +48,8 @@ void rt_tell(const struct rt_log *log, const struct rt_event *event, const char 
         return;
     if (log->events != NULL)
         keep(log->events, event, line);
-    if (log->fn != NULL)
-        log->fn(log->user, event->level, line);
+    if (log->fn == NULL || !rt_events_begin_telling(log->events))
+        return;
+    log->fn(log->user, event->level, line);
+    rt_events_end_telling(log->events);
 }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "error.h"
+#include "process.h"
 
 enum { LOG_BYTES = 1024, BUILTINS_BYTES = 160 };
 
@@ -108,11 +109,17 @@ static void load_builtins(const struct rt_nvrtc *nvrtc)
 
 /* NVRTC 13.5 lifts the process's CPU limit in every compilation, and no option stops it (seen by interposing setrlimit:
  * RLIMIT_CPU becomes unlimited; 12.8, 12.9 and 13.0 do not). A limit that was there is put back. Of compilations that
- * overlap, the first that began with the limit restores it. */
+ * overlap, the first that began with the limit restores it.
+ *
+ * NVRTC has some 3300 destructors from when it is loaded, and 1 to 12 more from its first compilations (12.8 to 13.5,
+ * by interposing __cxa_atexit): exit() waits in front of all that there are by now. */
 rt_nvrtc_result rt_nvrtc_compile(const struct rt_nvrtc *nvrtc, rt_nvrtc_program program, int option_count,
                                  const char *const *options)
 {
     struct rlimit before, after;
+
+    if (!rt_process_wait_at_exit())
+        return RT_NVRTC_ERROR_OUT_OF_MEMORY;
     const bool limited = getrlimit(RLIMIT_CPU, &before) == 0 && before.rlim_cur != RLIM_INFINITY;
     const rt_nvrtc_result result = nvrtc->nvrtcCompileProgram(program, option_count, options);
 
@@ -190,8 +197,12 @@ smla_status rt_nvrtc_identify(struct rt_nvrtc *nvrtc)
     char *ptx = NULL, log[LOG_BYTES] = "";
     size_t size = 0;
 
+    const smla_status status = rt_process_begin_work();
+    if (status != SMLA_OK)
+        return status;
     load_builtins(nvrtc);
     const rt_nvrtc_result result = compile_nothing(nvrtc, &ptx, &size, log);
+    rt_process_end_work();
     if (result == RT_NVRTC_SUCCESS) {
         nvrtc->builder.nvrtc_major = nvrtc->major;
         nvrtc->builder.nvrtc_minor = nvrtc->minor;

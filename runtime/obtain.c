@@ -34,33 +34,58 @@ void rt_request_tell_remembered(const struct rt_request *request, const struct r
                     "did not compile before, and is not compiled again:");
 }
 
-/* smla-gen would find the refused entries in that folder, and take them. Each removal is whole or left out: a command
- * that was cut is none. */
-static void describe_removal(const struct rt_request *request, char text[RT_REMOVAL_BYTES])
+/* smla-gen would find the refused entries in that folder, and take them. False, and an empty text, where not all
+ * removals have place. */
+static bool describe_removal(const struct rt_request *request, char text[RT_REMOVAL_BYTES])
 {
-    char path[RT_PLACE_BYTES];
+    char path[RT_PLACE_BYTES], word[RT_REMOVAL_BYTES];
     size_t length = 0;
 
     text[0] = '\0';
     for (int i = 0; i < request->refused.count; i++) {
         if (request->refused.entries[i]->tier != SMLA_TIER_CACHE)
             continue;
-        rt_entry_path(request->refused.entries[i], path);
+        const bool whole =
+            rt_entry_path(request->refused.entries[i], path) && rt_describe_quoted(path, word, sizeof word);
         const size_t room = RT_REMOVAL_BYTES - length;
-        const size_t size = (size_t)snprintf(text + length, room, "rm '%s' && ", path);
+        const size_t size = whole ? (size_t)snprintf(text + length, room, "rm %s && ", word) : room;
         if (size >= room) {
-            text[length] = '\0';
-            return;
+            text[0] = '\0';
+            return false;
         }
         length += size;
     }
+    return true;
 }
 
-static smla_status refuse_compile(const struct rt_request *request, const struct rt_key *key)
+enum { RT_FOUND_BYTES = 320, RT_WITH_BYTES = 96 };
+
+/* What there is instead, and what has to build it then. too_new: of major 0 where there is none. */
+static void describe_found(const struct rt_request *request, const struct rt_builder *too_new,
+                           char found[RT_FOUND_BYTES], char with[RT_WITH_BYTES])
+{
+    const int version = request->context->driver.version;
+
+    found[0] = with[0] = '\0';
+    if (too_new->nvrtc_major > 0) {
+        snprintf(found, RT_FOUND_BYTES,
+                 " in a form that the driver loads (there it was built by NVRTC %d.%d, and the CUDA driver, API %d.%d, "
+                 "loads no code built by a newer major: update the driver, or have NVRTC %d build it)",
+                 too_new->nvrtc_major, too_new->nvrtc_minor, version / 1000, version % 1000 / 10,
+                 request->max_nvrtc_major);
+        snprintf(with, RT_WITH_BYTES, ", with SMLA_NVRTC naming an NVRTC of major %d", request->max_nvrtc_major);
+    } else if (request->refused.count > 0) {
+        snprintf(found, RT_FOUND_BYTES, " in a form that the driver loads");
+    }
+}
+
+static smla_status refuse_compile(const struct rt_request *request, const struct rt_key *key,
+                                  const struct rt_builder *too_new)
 {
     const uint32_t policy = rt_context_jit_policy(request->context);
     const char *folder = rt_cache_dir(request->context->cache);
     char what[RT_DESCRIPTION_BYTES], command[RT_COMMAND_BYTES], removal[RT_REMOVAL_BYTES];
+    char found[RT_FOUND_BYTES], with[RT_WITH_BYTES];
 
     rt_count(&request->context->counters.refused_compiles, 1);
     rt_request_tell(
@@ -69,11 +94,13 @@ static smla_status refuse_compile(const struct rt_request *request, const struct
         policy == SMLA_JIT_SEALED ? "compiling is sealed, and no bundle and no cache has"
                                   : "compiling is off, and no bundle and no cache has");
     rt_describe(&request->bundle->spec, what);
-    rt_describe_command(&request->bundle->spec, key->kind == RT_KIND_PTX ? "ptx" : "cubin", folder, command);
-    describe_removal(request, removal);
-    rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache%s, and compiling is %s; this builds it: %s%s", what,
-            request->refused.count > 0 ? " in a form that the driver loads" : "",
-            policy == SMLA_JIT_SEALED ? "sealed" : "off", removal, command);
+    describe_found(request, too_new, found, with);
+    /* A bundle where smla-gen would take from the folder what is of no use here. */
+    const bool into_folder = describe_removal(request, removal) && too_new->nvrtc_major == 0;
+    rt_describe_command(&request->bundle->spec, key->kind == RT_KIND_PTX ? "ptx" : "cubin", into_folder ? folder : NULL,
+                        command);
+    rt_fail(SMLA_ERROR_NOT_CACHED, "%s is in no bundle and no cache%s, and compiling is %s; this builds it%s: %s%s",
+            what, found, policy == SMLA_JIT_SEALED ? "sealed" : "off", with, into_folder ? removal : "", command);
     if (folder)
         rt_fail_path(folder);
     return SMLA_ERROR_NOT_CACHED;
@@ -101,7 +128,8 @@ static void tell_found(const struct rt_request *request, const struct rt_entry *
 }
 
 /* Points into the request. */
-static struct rt_wanted wanted_of(const struct rt_request *request, const struct rt_key *key)
+static struct rt_wanted wanted_of(const struct rt_request *request, const struct rt_key *key,
+                                  struct rt_builder *too_new)
 {
     const struct rt_nvrtc *nvrtc = rt_context_open_nvrtc(request->context);
 
@@ -109,13 +137,14 @@ static struct rt_wanted wanted_of(const struct rt_request *request, const struct
                               .arch = request->bundle->spec.target->arch,
                               .builder = nvrtc ? &nvrtc->builder : NULL,
                               .max_nvrtc_major = request->max_nvrtc_major,
-                              .refused = &request->refused};
+                              .refused = &request->refused,
+                              .too_new = too_new};
 }
 
-bool rt_request_find_on_disk(const struct rt_request *request, const struct rt_key *key, bool again,
-                             struct rt_entry *out)
+static bool find_on_disk(const struct rt_request *request, const struct rt_key *key, bool again,
+                         struct rt_builder *too_new, struct rt_entry *out)
 {
-    const struct rt_wanted wanted = wanted_of(request, key);
+    const struct rt_wanted wanted = wanted_of(request, key, too_new);
     struct rt_cache *cache = request->context->cache;
     const uint64_t start = rt_now_ns();
     const bool found = again ? rt_cache_find_again(cache, &wanted, out) : rt_cache_find(cache, &wanted, out);
@@ -127,11 +156,18 @@ bool rt_request_find_on_disk(const struct rt_request *request, const struct rt_k
     return found;
 }
 
+bool rt_request_find_on_disk(const struct rt_request *request, const struct rt_key *key, bool again,
+                             struct rt_entry *out)
+{
+    return find_on_disk(request, key, again, NULL, out);
+}
+
 /* Looks into bundles and the system folder, which nobody writes to meanwhile. */
-static bool find_read_only(const struct rt_request *request, const struct rt_key *key, struct rt_entry *out)
+static bool find_read_only(const struct rt_request *request, const struct rt_key *key, struct rt_builder *too_new,
+                           struct rt_entry *out)
 {
     struct rt_counters *counters = &request->context->counters;
-    const struct rt_wanted wanted = wanted_of(request, key);
+    const struct rt_wanted wanted = wanted_of(request, key, too_new);
     const uint64_t start = rt_now_ns();
     const bool found = rt_tiers_find(&request->context->tiers, &wanted, out);
 
@@ -231,12 +267,13 @@ static smla_status make_image(void *user, const struct rt_key *key, struct rt_sl
                               struct rt_store_made *made)
 {
     const struct rt_request *request = user;
+    struct rt_builder too_new = {.nvrtc_major = 0};
 
-    if (find_read_only(request, key, out) || rt_request_find_on_disk(request, key, false, out))
+    if (find_read_only(request, key, &too_new, out) || find_on_disk(request, key, false, &too_new, out))
         return SMLA_OK;
     if (rt_context_jit_policy(request->context) != SMLA_JIT_ON) {
         rt_count(&request->context->counters.misses, 1);
-        return refuse_compile(request, key);
+        return refuse_compile(request, key, &too_new);
     }
     if (request->context->settings.compile_limit_ms > 0)
         return hand_over(request, key, slot, made);
@@ -291,15 +328,18 @@ smla_status rt_obtain(smla_context *context, const struct gen_bundle *bundle, en
 
 /* ---- What the driver refuses -------------------------------------------------------------------------------- */
 
-void rt_entry_path(const struct rt_entry *entry, char path[RT_PLACE_BYTES])
+bool rt_entry_path(const struct rt_entry *entry, char path[RT_PLACE_BYTES])
 {
     struct rt_cache_name name;
+    int size;
 
     rt_cache_name_make(&entry->info.key, &entry->info.builder.build_id, &name);
     if (entry->tier == SMLA_TIER_BUNDLE)
-        snprintf(path, RT_PLACE_BYTES, "%s", entry->place);
+        size = snprintf(path, RT_PLACE_BYTES, "%s", entry->place);
     else
-        snprintf(path, RT_PLACE_BYTES, "%s/" RT_CACHE_VERSION_DIR "/%s/%.180s", entry->place, name.shard, name.file);
+        size = snprintf(path, RT_PLACE_BYTES, "%s/" RT_CACHE_VERSION_DIR "/%s/%.180s", entry->place, name.shard,
+                        name.file);
+    return size >= 0 && size < RT_PLACE_BYTES;
 }
 
 static void tell_refused(const struct rt_request *request, const struct rt_entry *image, const char *path,

@@ -13,8 +13,8 @@ struct rt_request {
 
 enum { RT_PLACE_BYTES = 512 };
 
-/* The file of an entry that was found. */
-void rt_entry_path(const struct rt_entry *entry, char path[RT_PLACE_BYTES]);
+/* The file of an entry that was found. False where the path was cut. */
+bool rt_entry_path(const struct rt_entry *entry, char path[RT_PLACE_BYTES]);
 
 /* Tells an event about the kernel, with the line's own words in front of its description. A failure that the caller
  * gets as a status is no warning. */

@@ -322,8 +322,7 @@ static void tell(const struct rt_smlab *smlab, const struct rt_smlab_row *row, e
 
 static bool is_wanted(const struct rt_wanted *wanted, const struct rt_smlab_row *row)
 {
-    return strcmp(row->arch, wanted->arch) == 0 &&
-           (wanted->max_nvrtc_major == 0 || row->builder.nvrtc_major <= wanted->max_nvrtc_major) &&
+    return strcmp(row->arch, wanted->arch) == 0 && rt_is_of_builder(wanted, &row->builder) &&
            !rt_is_refused(wanted->refused, &row->entry_digest);
 }
 

@@ -1,9 +1,11 @@
 #include "workers.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "error.h"
+#include "process.h"
 #include "thread.h"
 
 smla_status rt_workers_init(struct rt_workers *workers)
@@ -62,13 +64,21 @@ static bool is_forked(const struct rt_workers *workers)
     return pid != 0 && pid != getpid();
 }
 
+/* Its code must not go while it runs, nor what it works with. Returns 0 or an errno. */
+static int start_thread(struct rt_workers *workers)
+{
+    if (workers->count == 0 && !(rt_process_stay_mapped() && rt_process_wait_at_exit()))
+        return ENOMEM;
+    return rt_thread_start(&workers->threads[workers->count], work_on, workers);
+}
+
 /* One more thread where all have work and more may be had. False when there is none at all. */
 static bool see_to_threads(struct rt_workers *workers, int *error)
 {
     *error = 0;
     if (workers->queued < workers->idle || workers->count == RT_MOST_WORKERS)
         return true;
-    *error = rt_thread_start(&workers->threads[workers->count], work_on, workers);
+    *error = start_thread(workers);
     if (*error != 0)
         return workers->count > 0;
     workers->count++;

@@ -39,8 +39,9 @@ json_t *doctor_bundles(struct doctor *doctor);
 json_t *doctor_system(struct doctor *doctor);
 
 /* The first tier that has a sound entry which the driver could load on a target: "bundle", "system folder" or "cache
- * folder"; NULL: none. */
-const char *doctor_tier_of(const struct doctor *doctor, const struct gen_target *target);
+ * folder"; NULL: none. *too_new: the newest compiler whose entries were passed over, since the driver loads no code of
+ * that major; of major 0 where there is none. */
+const char *doctor_tier_of(const struct doctor *doctor, const struct gen_target *target, struct rt_builder *too_new);
 
 /* {path, version, why, emulated}; opens the driver. */
 json_t *doctor_driver(struct doctor *doctor);

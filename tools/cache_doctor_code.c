@@ -150,6 +150,16 @@ static int attribute(const struct rt_driver *driver, int which, rt_cu_device dev
     return driver->cuDeviceGetAttribute(&value, which, device) == RT_CUDA_SUCCESS ? value : 0;
 }
 
+static void warn_of_entries(struct doctor *doctor, const struct gen_target *target, const struct rt_builder *too_new)
+{
+    doctor_warn(
+        doctor,
+        "kernels for %s that NVRTC %d.%d built are passed over: the CUDA driver (API %d.%d) loads no code built "
+        "by a newer major; update the driver, or have NVRTC %d build them",
+        target->name, too_new->nvrtc_major, too_new->nvrtc_minor, doctor->driver.version / 1000,
+        doctor->driver.version % 1000 / 10, doctor->driver.version / 1000);
+}
+
 static json_t *device_json(struct doctor *doctor, int ordinal)
 {
     const struct rt_driver *driver = &doctor->driver;
@@ -165,7 +175,10 @@ static json_t *device_json(struct doctor *doctor, int ordinal)
     const struct gen_target *target = gen_target_for_device(major, minor);
     const bool compiles = target != NULL && doctor->settings.jit_policy == SMLA_JIT_ON &&
                           rt_nvrtc_find(&doctor->nvrtcs, target, driver->version / 1000, &nvrtc) == SMLA_OK;
-    const char *tier = target != NULL ? doctor_tier_of(doctor, target) : NULL;
+    struct rt_builder too_new = {.nvrtc_major = 0};
+    const char *tier = target != NULL ? doctor_tier_of(doctor, target, &too_new) : NULL;
+    if (too_new.nvrtc_major > 0)
+        warn_of_entries(doctor, target, &too_new);
     snprintf(capability, sizeof capability, "%d.%d", major, minor);
     return json_pack(
         "{s:i, s:s, s:s, s:i, s:s?, s:b, s:b, s:s?}", "ordinal", ordinal, "name", name, "capability", capability,

@@ -72,14 +72,15 @@ json_t *doctor_system(struct doctor *doctor)
 /* ---- What is in the tiers ---- */
 
 static bool is_for(const struct doctor *doctor, const struct rt_key *key, const struct rt_builder *builder,
-                   const char *arch, const struct gen_target *target)
+                   const char *arch, const struct gen_target *target, struct rt_builder *too_new)
 {
-    const int max_major = doctor->driver.version / 1000;
+    const struct rt_wanted wanted = {.max_nvrtc_major = doctor->driver.version / 1000, .too_new = too_new};
     return strcmp(arch, target->arch) == 0 && key->kind == (doctor->driver.takes_ptx ? RT_KIND_PTX : RT_KIND_CUBIN) &&
-           (max_major == 0 || builder->nvrtc_major <= max_major);
+           rt_is_of_builder(&wanted, builder);
 }
 
-static bool bundle_serves(const struct doctor *doctor, const char *path, const struct gen_target *target)
+static bool bundle_serves(const struct doctor *doctor, const char *path, const struct gen_target *target,
+                          struct rt_builder *too_new)
 {
     struct rt_smlab *smlab;
     char why[256];
@@ -89,7 +90,7 @@ static bool bundle_serves(const struct doctor *doctor, const char *path, const s
     for (size_t i = 0; i < rt_smlab_count(smlab) && !found; i++) {
         const struct rt_smlab_row *row = rt_smlab_row(smlab, i);
         struct rt_entry entry;
-        if (!is_for(doctor, &row->key, &row->builder, row->arch, target) ||
+        if (!is_for(doctor, &row->key, &row->builder, row->arch, target, too_new) ||
             rt_smlab_read(smlab, i, &entry, why) != RT_READ_OK)
             continue;
         found = true;
@@ -99,18 +100,19 @@ static bool bundle_serves(const struct doctor *doctor, const char *path, const s
     return found;
 }
 
-static bool bundles_serve(const struct doctor *doctor, const struct gen_target *target)
+static bool bundles_serve(const struct doctor *doctor, const struct gen_target *target, struct rt_builder *too_new)
 {
     const char *list = doctor->settings.bundles;
     char *path = malloc(list != NULL ? strlen(list) + 1 : 1);
     bool found = false;
     while (path != NULL && !found && rt_tiers_next_path(&list, path))
-        found = bundle_serves(doctor, path, target);
+        found = bundle_serves(doctor, path, target, too_new);
     free(path);
     return found;
 }
 
-static bool folder_serves(const struct doctor *doctor, const char *dir, const struct gen_target *target)
+static bool folder_serves(const struct doctor *doctor, const char *dir, const struct gen_target *target,
+                          struct rt_builder *too_new)
 {
     struct rt_cache *cache;
     struct rt_cache_files list;
@@ -123,7 +125,7 @@ static bool folder_serves(const struct doctor *doctor, const char *dir, const st
         struct rt_entry entry;
         if (list.files[i].temporary || rt_cache_file_read(cache, &list.files[i], &entry, why) != RT_READ_OK)
             continue;
-        found = is_for(doctor, &entry.info.key, &entry.info.builder, entry.info.arch, target);
+        found = is_for(doctor, &entry.info.key, &entry.info.builder, entry.info.arch, target, too_new);
         rt_entry_free(&entry);
     }
     rt_cache_files_free(&list);
@@ -131,11 +133,12 @@ static bool folder_serves(const struct doctor *doctor, const char *dir, const st
     return found;
 }
 
-const char *doctor_tier_of(const struct doctor *doctor, const struct gen_target *target)
+const char *doctor_tier_of(const struct doctor *doctor, const struct gen_target *target, struct rt_builder *too_new)
 {
-    if (bundles_serve(doctor, target))
+    *too_new = (struct rt_builder){.nvrtc_major = 0};
+    if (bundles_serve(doctor, target, too_new))
         return "bundle";
-    if (folder_serves(doctor, doctor->settings.system_dir, target))
+    if (folder_serves(doctor, doctor->settings.system_dir, target, too_new))
         return "system folder";
-    return folder_serves(doctor, doctor->settings.cache_dir, target) ? "cache folder" : NULL;
+    return folder_serves(doctor, doctor->settings.cache_dir, target, too_new) ? "cache folder" : NULL;
 }

@@ -10,7 +10,15 @@
  *    A smaller struct (an older caller) is read as if zero-filled. A larger one (a newer caller) is accepted when
  *    what is beyond this library's size is zero, and refused with SMLA_ERROR_UNSUPPORTED otherwise.
  *  - Strings passed in are copied; handles are opaque; destroy(NULL) does nothing.
- *  - The library never prints, aborts, exits, installs handlers or changes process state.
+ *  - The library never prints, aborts, exits, installs signal handlers or changes process state.
+ *  - The end of the process: exit(), or a return from main, waits for what is being compiled or loaded then, in any
+ *    thread, 30 seconds at most, because the destructors of NVRTC and driver, which run beside threads that go on,
+ *    take away what it works with. Nothing else is begun: UNAVAILABLE from then on. Nobody has to destroy anything
+ *    before. A process that wants no such wait, whose compiler takes longer, or that may end in the moment in which
+ *    another thread opens NVRTC (some hundredths of a second at the first compilation, which nobody can see to)
+ *    destroys its contexts first, or ends by _exit().
+ *  - dlclose() while no call is under way is safe at any time. Once a context has started a thread (smla_prepare_start,
+ *    compile_limit_ms) the library stays mapped until the process ends, and opening it again gives the same one.
  *  - Any function may be called from any thread. One handle may be used by several threads at once, except that
  *    nobody may use it while it is being destroyed.
  */
@@ -175,6 +183,12 @@ SMLA_API smla_status smla_context_create(const smla_context_desc *desc, smla_con
  * waits for them is served; a prepare in the background that comes to its compilation later is refused. There is no way
  * back. Returns SMLA_OK; INVALID_ARGUMENT (NULL). Since 0.1. */
 SMLA_API smla_status smla_context_seal(smla_context *context);
+
+/* Takes the log callback away: it is not called any more, and where it is running that is waited for, so that what it
+ * needs may go before the context does, as an interpreter that ends before its process (Python's) does beside a prepare
+ * in the background. smla_events goes on. Not to be called in the callback. Returns SMLA_OK; INVALID_ARGUMENT (NULL).
+ * Since 0.1. */
+SMLA_API smla_status smla_context_mute(smla_context *context);
 
 /* Destroys a context and everything it cached in memory. Kernels made from it must have been destroyed before. Waits
  * for compilations that go on in the background, because a compiler cannot be stopped; a prepare in the background that

@@ -131,7 +131,7 @@ static void test_long_texts_are_cut(void **state)
     rt_fail(SMLA_ERROR_COMPILE, "%s", text);
     rt_fail_path(text);
     rt_fail_log(text, 20000);
-    assert_int_equal(strlen(last().message), 1023);
+    assert_int_equal(strlen(last().message), 3071);
     assert_int_equal(strlen(last().path), 511);
     assert_int_equal(strlen(last().log), 8191);
     free(text);

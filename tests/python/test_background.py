@@ -97,6 +97,26 @@ def test_signals_while_it_waits(fresh: _context.Context, monkeypatch: pytest.Mon
     assert done.stdout == "a signal\n"
 
 
+END = """
+import os, sys, time
+sys.path.insert(0, os.environ["PACKAGE"])
+import smla
+preparation = smla.prepare(64, 512, background=True)
+while not any(event.kind == "compile-start" for event in smla.events()):
+    time.sleep(0.001)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.1", "0.5", "1"])
+def test_the_end_of_a_process_waits_for_the_compiler(
+    fresh: _context.Context, monkeypatch: pytest.MonkeyPatch, seconds: str
+) -> None:
+    """The interpreter ends by exit(), which runs NVRTC's destructors."""
+    monkeypatch.setenv("PACKAGE", str(ROOT / "tools" / "python"))
+    assert subprocess.run([sys.executable, "-c", END, seconds], timeout=120).returncode == 0
+
+
 def test_sealed(fresh: _context.Context) -> None:
     smla.prepare_combine(51)
     smla.seal()

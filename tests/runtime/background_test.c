@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "context.h"
 #include "gate.h"
 #include "kernel.h"
 
@@ -468,6 +469,56 @@ static void test_35_after_seal(void **state)
     assert_int_equal(smla_context_seal(NULL), SMLA_ERROR_INVALID_ARGUMENT);
 }
 
+/* A host's callback, which is at it for a while. */
+struct teller {
+    int begun, ended; /* atomic */
+};
+
+static void tell_slowly(void *user, int32_t level, const char *line)
+{
+    struct teller *teller = user;
+
+    (void)level, (void)line;
+    __atomic_add_fetch(&teller->begun, 1, __ATOMIC_SEQ_CST);
+    usleep(30000);
+    __atomic_add_fetch(&teller->ended, 1, __ATOMIC_SEQ_CST);
+}
+
+static void muted_beside_a_worker(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = reference_desc();
+    struct teller teller = {0};
+    smla_context_desc own = stub_context_desc();
+    smla_context *context = NULL;
+
+    own.log = tell_slowly;
+    own.log_user = &teller;
+    assert_int_equal(smla_context_create(&own, &context), SMLA_OK);
+    gate_close(world);
+    smla_preparation *preparation = must_start(context, &desc);
+    while (__atomic_load_n(&teller.begun, __ATOMIC_SEQ_CST) == 0)
+        usleep(1000);
+    assert_int_equal(smla_context_mute(context), SMLA_OK);
+    const int told = teller.ended;
+    assert_int_equal(__atomic_load_n(&teller.begun, __ATOMIC_SEQ_CST), told);
+    const pid_t child = fork();
+    if (child == 0) {
+        context->events.telling = 1; /* of a thread that the child does not have */
+        alarm(10);
+        _exit(smla_context_mute(context) == SMLA_OK ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    gate_open();
+    smla_kernel_destroy(must_finish(preparation));
+    assert_int_equal(teller.begun, told);
+    assert_true(stats_of(context).events > (uint64_t)told);
+    assert_int_equal(smla_context_mute(NULL), SMLA_ERROR_INVALID_ARGUMENT);
+    smla_context_destroy(context);
+}
+
 /* The parent's workers are not in a child, and one of them may have had any lock. */
 static void forked_child_has_no_part(void **state)
 {
@@ -628,6 +679,7 @@ int main(void)
         TEST(description_is_copied),
         TEST(no_thread_is_to_be_had),
         TEST(test_35_after_seal),
+        TEST(muted_beside_a_worker),
         TEST(forked_child_has_no_part),
         TEST(child_forked_before_works),
         TEST(many_threads),

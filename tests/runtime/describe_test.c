@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -111,6 +112,84 @@ static void test_a_layout_of_ones_own(void **state)
     assert_int_not_equal(gen_spec_make(&described.desc, NULL, &spec, &refusal), SMLA_OK);
 }
 
+/* ---- As a command ---- */
+
+/* What a shell makes of "printf %s <quoted>". */
+static void comes_through_a_shell(const char *word)
+{
+    char quoted[2 * RT_COMMAND_BYTES], command[sizeof quoted + 16], got[RT_COMMAND_BYTES] = "";
+
+    assert_true(rt_describe_quoted(word, quoted, sizeof quoted));
+    snprintf(command, sizeof command, "printf %%s %s", quoted);
+    FILE *shell = popen(command, "r");
+    assert_non_null(shell);
+    const size_t size = fread(got, 1, sizeof got - 1, shell);
+    assert_int_equal(pclose(shell), 0);
+    assert_int_equal(size, strlen(word));
+    assert_string_equal(got, word);
+}
+
+static void test_quoted(void **state)
+{
+    char most[9];
+
+    (void)state;
+    comes_through_a_shell("");
+    comes_through_a_shell("/var/cache/smla");
+    comes_through_a_shell("/it's/'quoted'");
+    comes_through_a_shell("'");
+    comes_through_a_shell("/a b/$HOME/`id`/\\/\"/;*/\n/é");
+    assert_true(rt_describe_quoted("abcdef", most, sizeof most));
+    assert_string_equal(most, "'abcdef'");
+    assert_false(rt_describe_quoted("abcdefg", most, sizeof most));
+    assert_string_equal(most, "");
+    assert_true(rt_describe_quoted("a'b", most, sizeof most));
+    assert_false(rt_describe_quoted("a'bc", most, sizeof most));
+}
+
+/* Every length of a folder: named whole, or not at all; and the longest line of all has place. */
+static void test_command_is_whole(void **state)
+{
+    const smla_kv_layout layout = {.struct_size = sizeof layout,
+                                   .value_type = SMLA_VALUE_E2M1,
+                                   .value_elems = 384,
+                                   .scale_type = SMLA_SCALE_FP32,
+                                   .scale_group = 128,
+                                   .tail_elems = 128,
+                                   .place = SMLA_PLACE_PAGE};
+    const smla_kernel_desc desc = {.struct_size = sizeof desc,
+                                   .op = SMLA_OP_PREFILL,
+                                   .h_q = 128,
+                                   .d_qk = 512,
+                                   .kv_layout = &layout,
+                                   .extra_kv_layout = &layout,
+                                   .batch_invariant = 1,
+                                   .flags = SMLA_KERNEL_CHECKED | SMLA_KERNEL_NOT_PERSISTENT | SMLA_KERNEL_LINE_INFO,
+                                   .target = "90a"};
+    char folder[1200], quoted[2600], text[RT_COMMAND_BYTES];
+    struct gen_refusal refusal;
+    struct gen_spec spec;
+    int named = 0;
+
+    (void)state;
+    assert_int_equal(gen_spec_make(&desc, NULL, &spec, &refusal), SMLA_OK);
+    for (size_t size = 1; size < sizeof folder; size++) {
+        memset(folder, 'x', size);
+        folder[0] = '/';
+        folder[size / 2] = size % 3 == 0 ? '\'' : 'x';
+        folder[size] = '\0';
+        rt_describe_command(&spec, "cubin", folder, text);
+        assert_true(rt_describe_quoted(folder, quoted, sizeof quoted));
+        const char *at = strstr(text, " --cache ");
+        if (at != NULL)
+            assert_string_equal(at + strlen(" --cache "), quoted);
+        else
+            assert_non_null(strstr(text, "-o kernel.smlab && export SMLA_BUNDLE=\"$PWD/kernel.smlab\""));
+        named += at != NULL;
+    }
+    assert_in_range(named, 450, 550);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +197,8 @@ int main(void)
         cmocka_unit_test(test_a_companion),
         cmocka_unit_test(test_what_is_none),
         cmocka_unit_test(test_a_layout_of_ones_own),
+        cmocka_unit_test(test_quoted),
+        cmocka_unit_test(test_command_is_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,9 @@ struct copy {
     smla_status (*context_create)(const smla_context_desc *desc, smla_context **out);
     void (*context_destroy)(smla_context *context);
     smla_status (*prepare)(smla_context *context, const smla_kernel_desc *desc, smla_kernel **out);
+    smla_status (*prepare_start)(smla_context *context, const smla_kernel_desc *desc, smla_preparation **out);
+    smla_status (*prepare_wait)(smla_preparation *preparation, uint32_t timeout_ms, smla_kernel **out);
+    void (*prepare_destroy)(smla_preparation *preparation);
     void (*kernel_destroy)(smla_kernel *kernel);
     smla_status (*last_error)(smla_error_info *out);
     smla_context *context;
@@ -83,6 +87,9 @@ static struct copy copy_open(const char *path)
         {"smla_context_create", &opened.context_create},
         {"smla_context_destroy", &opened.context_destroy},
         {"smla_prepare", &opened.prepare},
+        {"smla_prepare_start", &opened.prepare_start},
+        {"smla_prepare_wait", &opened.prepare_wait},
+        {"smla_prepare_destroy", &opened.prepare_destroy},
         {"smla_kernel_destroy", &opened.kernel_destroy},
         {"smla_last_error", &opened.last_error},
     };
@@ -95,19 +102,25 @@ static struct copy copy_open(const char *path)
     return opened;
 }
 
+static const smla_kernel_desc kernel_desc = {
+    .struct_size = sizeof kernel_desc, .op = SMLA_OP_PREFILL_REFERENCE, .h_q = 64, .d_qk = 512, .d_v = 512};
+
+static smla_context_desc context_desc(const char *folder)
+{
+    return (smla_context_desc){.struct_size = sizeof(smla_context_desc),
+                               .cache_policy = folder ? SMLA_CACHE_RW : SMLA_CACHE_OFF,
+                               .jit_policy = SMLA_JIT_ON,
+                               .driver_path = STUB_DRIVER_PATH,
+                               .nvrtc_path = STUB_NVRTC_PATH,
+                               .cache_dir = folder};
+}
+
 static void copy_prepare(struct copy *opened, const char *folder)
 {
-    const smla_context_desc desc = {.struct_size = sizeof desc,
-                                    .cache_policy = folder ? SMLA_CACHE_RW : SMLA_CACHE_OFF,
-                                    .jit_policy = SMLA_JIT_ON,
-                                    .driver_path = STUB_DRIVER_PATH,
-                                    .nvrtc_path = STUB_NVRTC_PATH,
-                                    .cache_dir = folder};
-    const smla_kernel_desc kernel = {
-        .struct_size = sizeof kernel, .op = SMLA_OP_PREFILL_REFERENCE, .h_q = 64, .d_qk = 512, .d_v = 512};
+    const smla_context_desc desc = context_desc(folder);
 
     if (opened->context_create(&desc, &opened->context) != SMLA_OK ||
-        opened->prepare(opened->context, &kernel, &opened->kernel) != SMLA_OK) {
+        opened->prepare(opened->context, &kernel_desc, &opened->kernel) != SMLA_OK) {
         smla_error_info info = {.struct_size = sizeof info};
         opened->last_error(&info);
         fail_msg("%s", info.message);
@@ -192,6 +205,144 @@ static void test_60_exit(void **state)
     assert_int_equal(ends(exit_after_close), 0);
 }
 
+/* ---- Ends beside a thread of the library's ------------------------------------------------------------------- */
+
+static smla_preparation *preparation;
+
+static void expect(bool is, int code)
+{
+    if (!is)
+        _exit(code);
+}
+
+/* Returns when a worker is in the compiler, where it stays for a while. */
+static void compile_in_background(void)
+{
+    const smla_context_desc desc = context_desc(NULL);
+
+    nvrtc->script.delay_us = 300000;
+    copy = copy_open(SMLA_PATH);
+    expect(copy.context_create(&desc, &copy.context) == SMLA_OK, 4);
+    expect(copy.prepare_start(copy.context, &kernel_desc, &preparation) == SMLA_OK, 5);
+    while (__atomic_load_n(&nvrtc->compiles, __ATOMIC_SEQ_CST) == 0)
+        usleep(1000);
+}
+
+static void compile_past_a_limit(void)
+{
+    smla_context_desc desc = context_desc(NULL);
+
+    desc.compile_limit_ms = 20;
+    nvrtc->script.delay_us = 300000;
+    copy = copy_open(SMLA_PATH);
+    expect(copy.context_create(&desc, &copy.context) == SMLA_OK, 4);
+    expect(copy.prepare(copy.context, &kernel_desc, &copy.kernel) == SMLA_ERROR_TIMEOUT, 5);
+}
+
+static void close_beside_a_worker(void)
+{
+    struct copy again;
+    smla_kernel *kernel = NULL;
+
+    compile_in_background();
+    expect(dlclose(copy.library) == 0, 6);
+    again = copy_open(SMLA_PATH); /* the same, which has gone on */
+    expect(again.prepare_wait(preparation, 10000, &kernel) == SMLA_OK, 7);
+    again.prepare_destroy(preparation);
+    again.kernel_destroy(kernel);
+    again.context_destroy(copy.context);
+    expect(driver->live_libraries == 0 && nvrtc->live_programs == 0, 8);
+}
+
+static void close_past_a_limit(void)
+{
+    compile_past_a_limit();
+    expect(dlclose(copy.library) == 0, 6);
+    while (__atomic_load_n(&nvrtc->live_programs, __ATOMIC_SEQ_CST) != 0)
+        usleep(1000);
+    usleep(10000); /* in the library, after the compiler */
+}
+
+static void close_and_exit(void)
+{
+    compile_in_background();
+    expect(dlclose(copy.library) == 0, 6);
+}
+
+static void test_60_closed_beside_a_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(ends(close_beside_a_worker), 0);
+    assert_int_equal(ends(close_past_a_limit), 0);
+    assert_int_equal(ends(close_and_exit), 0);
+}
+
+/* Runs after the library has waited for the compiler: handlers run from the last to the first. */
+static void ask_late(void)
+{
+    smla_error_info info = {.struct_size = sizeof info};
+    smla_kernel *kernel = NULL;
+
+    expect(nvrtc->live_programs == 0, 9);
+    expect(copy.prepare_wait(preparation, SMLA_WAIT_FOREVER, &kernel) == SMLA_ERROR_UNAVAILABLE, 10);
+    copy.last_error(&info);
+    expect(strstr(info.message, "the process is ending") != NULL, 11);
+    expect(copy.prepare(copy.context, &kernel_desc, &kernel) == SMLA_ERROR_UNAVAILABLE, 12);
+    expect(nvrtc->compiles == 1 && driver->loads == 0, 13);
+    copy.prepare_destroy(preparation);
+    copy.context_destroy(copy.context);
+}
+
+static void exit_that_asks_late(void)
+{
+    atexit(ask_late);
+    compile_in_background();
+}
+
+/* The stub's compiler, which the thread that ends the process is in itself. */
+static void exit_here(uint64_t program)
+{
+    (void)program;
+    alarm(10); /* less than the library waits for others */
+    exit(0);
+}
+
+static void exit_in_the_worker(void)
+{
+    nvrtc->compiling = exit_here;
+    compile_in_background();
+    pause();
+}
+
+static void test_60_exit_beside_a_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(ends(compile_in_background), 0);
+    assert_int_equal(ends(compile_past_a_limit), 0);
+    assert_int_equal(ends(exit_that_asks_late), 0);
+    assert_int_equal(ends(exit_in_the_worker), 0);
+}
+
+/* A forked child has none of its parent's threads, and waits for none. */
+static void fork_beside_a_worker(void)
+{
+    int status = -1;
+
+    compile_in_background();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(10);
+        exit(0);
+    }
+    expect(waitpid(child, &status, 0) == child && status == 0, 14);
+}
+
+static void test_60_fork_beside_a_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(ends(fork_beside_a_worker), 0);
+}
+
 /* ---- Closed and opened again, and twice --------------------------------------------------------------------- */
 
 static void test_60_closed_and_opened_again(void **state)
@@ -255,6 +406,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_60_exit, open_stubs),
+        cmocka_unit_test_setup(test_60_closed_beside_a_thread, open_stubs),
+        cmocka_unit_test_setup(test_60_exit_beside_a_thread, open_stubs),
+        cmocka_unit_test_setup(test_60_fork_beside_a_thread, open_stubs),
         cmocka_unit_test_setup(test_60_closed_and_opened_again, open_stubs),
         cmocka_unit_test_setup(test_60_two_copies, open_stubs),
     };

@@ -457,6 +457,11 @@ static smla_status seal(struct scene *scene)
     return smla_context_seal(scene->world.context);
 }
 
+static smla_status mute(struct scene *scene)
+{
+    return smla_context_mute(scene->world.context);
+}
+
 static smla_status prefill(struct scene *scene)
 {
     const smla_prefill_args args = {
@@ -682,6 +687,7 @@ const struct operation operations[] = {
     {"events", prefill_desc, with_kernel, read_events, SMLA_OK, false},
     {"stats_json", prefill_desc, with_kernel, write_json, SMLA_OK, false},
     {"context_seal", prefill_desc, in_context, seal, SMLA_OK, false},
+    {"context_mute", prefill_desc, in_context, mute, SMLA_OK, false},
     {"context_destroy", prefill_desc, in_used_primary, destroy, SMLA_OK, true},
 };
 const size_t operation_count = sizeof operations / sizeof operations[0];

@@ -73,6 +73,46 @@ static void what_is_asked(void **state)
     free(empty);
 }
 
+/* facts/jit.md §2 #19, where no compiler is asked. */
+static void test_19_built_by_a_newer_major(void **state)
+{
+    static const char *const places[] = {"newer.smlab", "newer system", "newer cache"};
+    struct place *place = *state;
+    struct stub_nvrtc *nvrtc = place->world.nvrtc;
+    const smla_kernel_desc kernel = prefill_desc();
+    smla_context_desc desc = place->desc;
+
+    nvrtc->major = 13;
+    nvrtc->minor = 2;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *path = path_in(place->folder, places[i]), *empty = path_in(place->folder, "empty");
+        smla_context *context = NULL;
+        smla_kernel *none = NULL;
+
+        desc = place->desc;
+        desc.bundles = i == 0 ? path : "";
+        desc.cache_dir = i == 2 ? path : empty;
+        place_set_system_dir(i == 1 ? path : "");
+        place->world.driver->version = 13000;
+        if (i == 0)
+            place_write_bundle(path);
+        else
+            place_fill_folder(path);
+        place->world.driver->version = 12080;
+        for (int sealed = 0; sealed < 2; sealed++) {
+            desc.jit_policy = sealed ? SMLA_JIT_SEALED : SMLA_JIT_OFF;
+            assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
+            assert_int_equal(smla_prepare(context, &kernel, &none), SMLA_ERROR_NOT_CACHED);
+            assert_error(SMLA_ERROR_NOT_CACHED, "built by NVRTC 13.2", "API 12.8");
+            assert_error(SMLA_ERROR_NOT_CACHED, "an NVRTC of major 12: smla-gen", "-o kernel.smlab");
+            assert_null(strstr(last_error().message, "--cache"));
+            smla_context_destroy(context);
+        }
+        free(empty);
+        free(path);
+    }
+}
+
 /* The variable, where the description says nothing: also that of a caller who knows no bundles. */
 static void variable(void **state)
 {
@@ -200,6 +240,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_asked, place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(variable, place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(test_54_list_of_bundles, place_setup, place_teardown),
+        cmocka_unit_test_setup_teardown(test_19_built_by_a_newer_major, place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(test_O3_other_builders, place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(system_folder, place_setup, place_teardown),
     };

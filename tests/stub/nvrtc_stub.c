@@ -1,6 +1,7 @@
 /* libnvrtc_stub.so: see stub.h. Its "cubin" is the smallest ELF that smla's check accepts. */
 #include <elf.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "call_log.h"
 #include "nvrtc_types.h"
@@ -39,9 +40,31 @@ static void reset(void)
     call_log_clear();
 }
 
+/* Compilations under way, and in which process. */
+static int active;
+static pid_t active_in;
+static __thread bool active_here;
+
+static void set_active(bool is)
+{
+    active_here = is;
+    __atomic_store_n(&active_in, getpid(), __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&active, is ? 1 : -1, __ATOMIC_SEQ_CST);
+}
+
+/* As a destructor of the real NVRTC takes away what another thread compiles with. */
+static void end(void)
+{
+    if (__atomic_load_n(&active_in, __ATOMIC_SEQ_CST) == getpid() &&
+        __atomic_load_n(&active, __ATOMIC_SEQ_CST) > active_here)
+        abort();
+}
+
 __attribute__((constructor)) static void start(void)
 {
     reset();
+    if (atexit(end) != 0)
+        abort();
 }
 
 struct stub_nvrtc *stub_nvrtc(void)
@@ -185,10 +208,12 @@ rt_nvrtc_result nvrtcCompileProgram(rt_nvrtc_program program, int option_count, 
     read_arch(program, option_count, options);
     if (!program->empty) {
         __atomic_add_fetch(&state.compiles, 1, __ATOMIC_SEQ_CST);
+        set_active(true);
         if (state.compiling)
             state.compiling(program->number);
         if (state.script.delay_us)
             usleep((unsigned)state.script.delay_us);
+        set_active(false);
     }
     CALLED("nvrtcCompileProgram", "%s", joined);
     if (!program->empty && state.compile_result)

@@ -99,8 +99,8 @@ struct stub_nvrtc {
     int compile_result;                /* of programs that are not empty */
     const char *compile_log;
     bool empty_result; /* success, and a size of 0 */
-    /* Called in the thread that compiles, before the delay; the same program is the same number in every process. May
-     * be NULL. */
+    /* Called in the thread that compiles, before the delay; exit() aborts while another thread is at either, as the
+     * real NVRTC may when its destructors run; the same program is the same number in every process. May be NULL. */
     void (*compiling)(uint64_t program);
 
     /* Counted by the stub; the empty program does not count. */

@@ -1,5 +1,6 @@
 """One smla context a process and device, made at first need; kernels prepared once and kept by their description."""
 
+import atexit
 import ctypes
 import dataclasses
 import json
@@ -146,6 +147,8 @@ class Context:
             flags=_native.CONTEXT_PRIMARY, device=device, log=_log, nvrtc_path=os.fsencode(nvrtc) if nvrtc else None
         )
         errors.check(library(), library().smla_context_create(ctypes.byref(desc), ctypes.byref(self._handle)))
+        # A thread of the library's outlives the interpreter, and would call _log without one.
+        atexit.register(library().smla_context_mute, self._handle)
 
     def kernel(self, description: Description) -> Kernel:
         """The kernel of a description. The first call for one compiles it or takes it from the cache, which may take a
@@ -277,7 +280,8 @@ _contexts: Dict[Tuple[int, int], Context] = {}
 
 def context(device: int) -> Context:
     """The process's context of a device. A forked child gets one of its own (where CUDA can be used at all). Contexts
-    live until the process ends: tearing CUDA down at exit races with the driver's own end."""
+    live until the process ends: tearing CUDA down at exit races with the driver's own end, and what a thread compiles or
+    loads then the library's exit handler waits for (smla.h)."""
     key = (os.getpid(), device)
     found = _contexts.get(key)
     if found is None:

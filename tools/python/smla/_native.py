@@ -398,6 +398,7 @@ _FUNCTIONS = {
     "smla_abi_version": (ctypes.c_uint32, []),
     "smla_context_create": (_STATUS, [_POINTER(ContextDesc), _POINTER(_HANDLE)]),
     "smla_context_seal": (_STATUS, [_HANDLE]),
+    "smla_context_mute": (_STATUS, [_HANDLE]),
     "smla_context_destroy": (None, [_HANDLE]),
     "smla_kv_layout_preset": (_STATUS, [ctypes.c_char_p, ctypes.c_int32, _POINTER(KvLayout)]),
     "smla_query_support": (_STATUS, [_HANDLE, _POINTER(KernelDesc), _POINTER(Support)]),
