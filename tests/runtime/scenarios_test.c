@@ -1,5 +1,6 @@
 /* What others' JITs and loaders were reported for and no other test here tries, by the numbers of docs/bug-reports.md:
  * on the stubs. */
+#include <elf.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -188,19 +189,157 @@ static void test_57_each_device_has_its_own_answer(void **state)
     const smla_prefill_args args = call_of(7);
     smla_kernel *kernel = must_prepare(world->context, &desc), *other = NULL;
 
-    world->driver->set_current((void *)0xc2);
-    world->driver->cc_major = 8;
-    world->driver->cc_minor = 9;
+    world->driver->device_count = 2;
+    world->driver->second.cc_major = 8;
+    world->driver->second.cc_minor = 9;
+    world->driver->set_current(world->driver->second.context);
     assert_int_equal(smla_prepare(world->context, &desc, &other), SMLA_ERROR_UNSUPPORTED);
-    assert_error(SMLA_ERROR_UNSUPPORTED, "compute capability 8.9");
+    assert_error(SMLA_ERROR_UNSUPPORTED, "device 1 (Stub 8.9)", "compute capability 8.9");
     assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK); /* its context is not current */
     world->driver->set_current(TEST_CONTEXT);
-    world->driver->cc_major = 9;
-    world->driver->cc_minor = 0;
     assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
     other = must_prepare(world->context, &desc);
     smla_kernel_destroy(other);
     smla_kernel_destroy(kernel);
+}
+
+/* Which target's code was loaded while a context of either device was current; of two loads the last. */
+static struct {
+    struct stub_driver *driver;
+    char on_first[16];
+    char on_second[16];
+} loaded;
+
+static void note_load(const void *code)
+{
+    const char *bytes = code;
+    const bool second = loaded.driver->get_current() == loaded.driver->second.context;
+    char *arch = second ? loaded.on_second : loaded.on_first;
+    Elf64_Ehdr header;
+    Elf64_Shdr note;
+
+    memcpy(&header, bytes, sizeof header);
+    memcpy(&note, bytes + header.e_shoff + 2 * sizeof note, sizeof note);
+    assert_int_equal(sscanf(bytes + note.sh_offset, "-v -arch %15s", arch), 1);
+}
+
+/* The kernel's context and its own function are what a call uses, whichever context is current; that stays. */
+static void assert_runs_on(struct world *world, smla_kernel *kernel, void *context, void *current)
+{
+    const smla_prefill_args args = call_of(7);
+    char launch[32];
+
+    world->driver->set_current(current);
+    world->driver->clear_log();
+    assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+    snprintf(launch, sizeof launch, ", ctx %x)\n", (unsigned)(uintptr_t)context);
+    const char *line = strstr(world->driver->log(), "cuLaunchKernelEx(");
+    assert_non_null(line);
+    assert_ptr_equal(strstr(line, launch), strchr(line, '\n') - strlen(launch) + 1);
+    assert_ptr_equal(world->driver->get_current(), current);
+    assert_int_equal(world->driver->stack_depth(), 1);
+}
+
+/* The number that the log has of the function that the last launch took. */
+static unsigned function_launched(const struct world *world)
+{
+    const char *line = strstr(world->driver->log(), "cuLaunchKernelEx(");
+    unsigned function = 0;
+
+    assert_non_null(line);
+    line = strstr(line, "function ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "function %x", &function), 1);
+    return function;
+}
+
+/* One description on two devices: a compilation for each target that they have, code of its own in each; called with
+ * either device's context current. */
+static void on_two_devices(struct world *world, int second_major, int second_minor, const char *second_arch)
+{
+    const smla_kernel_desc desc = reference_desc();
+    void *const contexts[2] = {TEST_CONTEXT, world->driver->second.context};
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context = NULL;
+    smla_kernel *kernels[2];
+    unsigned functions[2];
+    const bool same = strcmp(second_arch, "sm_90a") == 0;
+    const int compiles = world->nvrtc->compiles, loads = world->driver->loads;
+
+    world->driver->second.cc_major = second_major;
+    world->driver->second.cc_minor = second_minor;
+    context_desc.flags = SMLA_CONTEXT_UNVERIFIED;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    for (int i = 0; i < 2; i++) {
+        world->driver->set_current(contexts[i]);
+        kernels[i] = must_prepare(context, &desc);
+    }
+    assert_int_equal(world->nvrtc->compiles - compiles, same ? 1 : 2);
+    assert_int_equal(world->driver->loads - loads, 2);
+    assert_string_equal(loaded.on_first, "sm_90a");
+    assert_string_equal(loaded.on_second, second_arch);
+    for (int i = 0; i < 2; i++) {
+        assert_runs_on(world, kernels[i], contexts[i], contexts[i]);
+        functions[i] = function_launched(world);
+        assert_runs_on(world, kernels[i], contexts[i], contexts[1 - i]);
+        assert_int_equal(function_launched(world), functions[i]);
+    }
+    assert_int_not_equal(functions[0], functions[1]);
+    /* What is there is found for either, and the second's is not handed out for the first. */
+    for (int i = 0; i < 2; i++) {
+        world->driver->set_current(contexts[i]);
+        smla_kernel *again = must_prepare(context, &desc);
+        assert_runs_on(world, again, contexts[i], contexts[1 - i]);
+        assert_int_equal(function_launched(world), functions[i]);
+        smla_kernel_destroy(again);
+        smla_kernel_destroy(kernels[i]);
+    }
+    assert_int_equal(world->nvrtc->compiles - compiles, same ? 1 : 2);
+    assert_int_equal(world->driver->loads - loads, 2);
+    smla_context_destroy(context);
+    world->driver->set_current(TEST_CONTEXT);
+}
+
+static void test_57_two_devices(void **state)
+{
+    struct world *world = *state;
+
+    world_serve_reference(world);
+    world->driver->device_count = 2;
+    world->driver->loading = note_load;
+    loaded.driver = world->driver;
+    on_two_devices(world, 9, 0, "sm_90a");
+    on_two_devices(world, 10, 3, "sm_103a");
+}
+
+/* The second device's primary context, while the first's is current. */
+static void test_57_the_second_by_its_ordinal(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_context_desc context_desc = stub_context_desc();
+    smla_context *context = NULL;
+    smla_kernel *kernel = NULL;
+
+    world->driver->device_count = 2;
+    world->driver->second.cc_major = 8;
+    context_desc.flags = SMLA_CONTEXT_PRIMARY;
+    context_desc.device = 1;
+    assert_int_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_UNSUPPORTED);
+    assert_error(SMLA_ERROR_UNSUPPORTED, "device 1 (Stub 8.0)");
+    kernel = must_prepare(world->context, &desc); /* the first's */
+    smla_kernel_destroy(kernel);
+    world->driver->second.cc_major = 9;
+    kernel = must_prepare(context, &desc);
+    assert_runs_on(world, kernel, (void *)0xa1, TEST_CONTEXT);
+    smla_kernel_destroy(kernel);
+    smla_context_destroy(context);
+    context_desc.device = 2;
+    context = NULL;
+    assert_int_not_equal(smla_context_create(&context_desc, &context), SMLA_OK);
+    assert_null(context);
+    assert_int_equal(world->driver->retained_primaries, 0);
 }
 
 /* The number of multiprocessors is in no key, and the same code is shared out by what a device has. */
@@ -478,6 +617,8 @@ int main(void)
         TEST(test_9_the_same_keys_in_any_order),
         TEST(test_37_a_warm_start_takes_no_time),
         TEST(test_57_each_device_has_its_own_answer),
+        TEST(test_57_two_devices),
+        TEST(test_57_the_second_by_its_ordinal),
         TEST(test_I3_L3_multiprocessors_decide_at_the_call),
         TEST(test_I3_a_part_of_the_device),
         TEST(test_I3_persistent_grids_of_a_part),
