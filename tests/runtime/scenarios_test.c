@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernel.h"
+#include "prefill_params.h"
 #include "ranks.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -448,6 +449,144 @@ static void test_I3_persistent_grids_of_a_part(void **state)
     smla_context_destroy(context);
 }
 
+/* ---- Streams and pointers ----------------------------------------------------------------------------------- */
+
+/* Each line of the log that names a stream names that one, and no line waits, copies or fills. */
+static void assert_on_stream(const struct world *world, unsigned stream, int launches)
+{
+    static const char *const others[] = {"cuStreamSynchronize", "cuMemcpyAsync", "cuMemsetD32Async", "cuStreamCreate"};
+    unsigned named;
+    int found = 0;
+
+    for (const char *at = strstr(world->driver->log(), "stream "); at; at = strstr(at + 1, "stream ")) {
+        assert_int_equal(sscanf(at, "stream %x", &named), 1);
+        assert_int_equal(named, stream);
+        found++;
+    }
+    assert_int_equal(found, launches);
+    assert_int_equal(world->driver->calls("cuLaunchKernelEx"), launches);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_int_equal(world->driver->calls(others[i]), 0);
+}
+
+/* The schedule of decode is made by the launch that uses it, and what it cut is combined behind it on the same stream:
+ * no order among streams is left to the caller, nor in a captured call. */
+static void test_H2_a_call_is_on_one_stream(void **state)
+{
+    static const unsigned streams[] = {0, 0x51, 0x52};
+    struct world *world = *state;
+    const smla_kernel_desc prefill_of = prefill_desc();
+    smla_kernel_desc decode_of = prefill_desc();
+    const smla_prefill_args prefill = call_of(7);
+    const smla_decode_args decode = {.struct_size = sizeof decode,
+                                     .b = 4,
+                                     .s_q = 1,
+                                     .s_kv = 4096,
+                                     .topk = 2048,
+                                     .sm_scale = 0.125f,
+                                     .query = prefill.query,
+                                     .kv = prefill.kv,
+                                     .indices = prefill.indices,
+                                     .out = prefill.out,
+                                     .workspace = (void *)(uintptr_t)0x100000,
+                                     .workspace_bytes = (uint64_t)1 << 40};
+
+    world_serve_all(world);
+    decode_of.op = SMLA_OP_DECODE;
+    decode_of.flags = 0;
+    smla_kernel *kernels[2] = {must_prepare(world->context, &prefill_of), must_prepare(world->context, &decode_of)};
+    for (int captured = 0; captured < 2; captured++) {
+        world->driver->capture_status = captured;
+        for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+            void *stream = (void *)(uintptr_t)streams[i];
+            world->driver->clear_log();
+            assert_int_equal(smla_prefill(kernels[0], &prefill, stream), SMLA_OK);
+            assert_on_stream(world, streams[i], 1);
+            world->driver->clear_log();
+            assert_int_equal(smla_decode(kernels[1], &decode, stream), SMLA_OK);
+            assert_on_stream(world, streams[i], 2);
+        }
+    }
+    smla_kernel_destroy(kernels[0]);
+    smla_kernel_destroy(kernels[1]);
+}
+
+/* What a kernel would read of the sinks, through the address that it is given. */
+static float seen_sink;
+
+static void read_sink(const char *entry, void *params)
+{
+    const struct smla_prefill_params *given = params;
+
+    (void)entry;
+    seen_sink = given->attn_sink[63];
+}
+
+/* Sinks replaced at one address between calls, and between replays of what one call captured: nothing of them is kept,
+ * neither contents nor that the address was seen before. */
+static void test_H4_sinks_replaced_at_one_pointer(void **state)
+{
+    struct world *world = *state;
+    const smla_kernel_desc desc = prefill_desc();
+    smla_prefill_args args = call_of(7);
+    float sink[64] = {0};
+    _Alignas(8) uint8_t first_params[sizeof(struct smla_prefill_params)];
+    char *first_log = NULL;
+    smla_kernel *kernel = must_prepare(world->context, &desc);
+
+    args.attn_sink = sink;
+    world->driver->launching = read_sink;
+    for (int call = 0; call < 4; call++) {
+        for (int i = 0; i < 64; i++)
+            sink[i] = (float)(100 * call + i);
+        world->driver->clear_log();
+        assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+        assert_true(seen_sink == (float)(100 * call + 63));
+        if (call == 0) {
+            memcpy(first_params, world->driver->params, sizeof first_params);
+            first_log = strdup(world->driver->log());
+            assert_non_null(first_log);
+        }
+        assert_memory_equal(world->driver->params, first_params, sizeof first_params);
+        assert_string_equal(world->driver->log(), first_log);
+    }
+    for (int replay = 0; replay < 4; replay++) { /* a graph launches with the parameters that it copied */
+        sink[63] = (float)(7000 + replay);
+        read_sink("", first_params);
+        assert_true(seen_sink == (float)(7000 + replay));
+    }
+    free(first_log);
+    smla_kernel_destroy(kernel);
+}
+
+/* Other tensors at the addresses of earlier ones: each call makes its own maps of query and out. */
+static void test_H4_other_tensors_at_one_pointer(void **state)
+{
+    struct world *world = *state;
+    smla_kernel_desc desc = prefill_desc();
+    smla_kernel *kernel;
+    char rows[16];
+
+    world_serve_all(world);
+    desc.flags = 0;
+    kernel = must_prepare(world->context, &desc);
+    for (int s_q = 1000; s_q < 1003; s_q++) {
+        const smla_prefill_args args = call_of(s_q);
+
+        world->driver->clear_log();
+        assert_int_equal(smla_prefill(kernel, &args, NULL), SMLA_OK);
+        assert_true(world->driver->calls("cuTensorMapEncodeTiled") > 0);
+        snprintf(rows, sizeof rows, " %d, strides", s_q);
+        for (const char *at = strstr(world->driver->log(), "cuTensorMapEncodeTiled("); at;
+             at = strstr(at + 1, "cuTensorMapEncodeTiled(")) {
+            const char *end = strchr(at, '\n');
+            const char *found = strstr(at, rows);
+            assert_true(found && found < end);
+        }
+    }
+    smla_kernel_destroy(kernel);
+}
+
 /* ---- Calls -------------------------------------------------------------------------------------------------- */
 
 enum { CALLERS = 8, CALLS = 100 };
@@ -622,6 +761,9 @@ int main(void)
         TEST(test_I3_L3_multiprocessors_decide_at_the_call),
         TEST(test_I3_a_part_of_the_device),
         TEST(test_I3_persistent_grids_of_a_part),
+        TEST(test_H2_a_call_is_on_one_stream),
+        TEST(test_H4_sinks_replaced_at_one_pointer),
+        TEST(test_H4_other_tensors_at_one_pointer),
         TEST(test_I2_calls_set_no_attribute),
         TEST(test_J7_nothing_is_compiled_after_prepare),
         TEST(test_O1_errors_of_earlier_work),
