@@ -100,6 +100,9 @@ static smla_status open_cache(smla_context *context)
 
     if (status != SMLA_OK)
         return status;
+    if (!settings->cache_dir_named)
+        return rt_cache_open_default(settings->cache_dir, settings->cache_policy == SMLA_CACHE_RW, &settings->log,
+                                     &context->cache);
     return rt_cache_open(settings->cache_dir, settings->cache_policy == SMLA_CACHE_RW, required, &settings->log,
                          &context->cache);
 }

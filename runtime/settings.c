@@ -155,12 +155,16 @@ static smla_status copy_absolute(char **to, const char *dir)
 
 static smla_status read_cache_dir(struct rt_settings *settings, const smla_context_desc *desc)
 {
+    const char *origin = NULL;
+
     settings->cache_dir_given = desc->cache_dir != NULL;
+    settings->cache_dir_named = settings->cache_dir_given;
     if (settings->cache_policy == SMLA_CACHE_OFF)
         return SMLA_OK;
     if (desc->cache_dir)
         return copy_absolute(&settings->cache_dir, desc->cache_dir);
-    settings->cache_dir = rt_cache_default_dir();
+    settings->cache_dir = rt_cache_default_dir_from(&origin);
+    settings->cache_dir_named = origin != NULL && strcmp(origin, "SMLA_CACHE_DIR") == 0;
     return SMLA_OK;
 }
 

@@ -15,6 +15,7 @@ struct rt_settings {
     char *nvrtc_path;      /* NULL: the search of nvrtc_table.h */
     char *cache_dir;       /* absolute; NULL: none */
     bool cache_dir_given;  /* by the description */
+    bool cache_dir_named;  /* by the description or SMLA_CACHE_DIR, and not by a home */
     char *bundles;         /* paths of bundle files with colons between them; NULL: none */
     char *system_dir;      /* NULL: none */
     char *runtime_dir;     /* absolute; NULL: none. For locks */

@@ -110,7 +110,8 @@ static void print_folder(const json_t *folder)
                writable ? "writable" : "not writable",
                json_is_true(json_object_get(folder, "trusted")) ? "trusted" : "not trusted: ", text_of(folder, "why"));
     else
-        printf("              not there yet, %s\n", writable ? "will be made" : "cannot be made");
+        printf("              not there yet, %s%s\n",
+               writable ? "will be made" : "cannot be made: ", writable ? "" : text_of(folder, "why"));
     if (json_object_get(folder, "files") != NULL)
         printf("              %lld entries\n", (long long)json_integer_value(json_object_get(folder, "files")));
     if (json_object_get(folder, "file_system") != NULL)

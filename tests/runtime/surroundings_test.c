@@ -330,6 +330,20 @@ static void test_J6_52_folder_open_to_all(void **state)
     assert_true(live_from_memory(ranks, 1, "others than its owner can write to it (mode 1777)", "SMLA_CACHE_DIR"));
 }
 
+/* A home in which somebody else could put another in the place of each folder. */
+static void test_J6_52_home_below_a_folder_open_to_all(void **state)
+{
+    struct ranks *ranks = *state;
+    char home[600];
+
+    snprintf(home, sizeof home, "%s/home", ranks->cache);
+    assert_int_equal(mkdir(ranks->cache, 0700), 0);
+    assert_int_equal(mkdir(home, 0700), 0);
+    assert_int_equal(chmod(ranks->cache, 0777), 0);
+    use_environment(ranks, "HOME", home);
+    assert_true(live_from_memory(ranks, 1, "above it can be written to by everybody (mode 0777)", "SMLA_CACHE_DIR"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, new_ranks, free_ranks)
@@ -344,6 +358,7 @@ int main(void)
         TEST(test_J6_46_cache_of_another_user),
         TEST(test_J6_52_link_of_another_user),
         TEST(test_J6_52_folder_open_to_all),
+        TEST(test_J6_52_home_below_a_folder_open_to_all),
     };
     return cmocka_run_group_tests_name("runtime.surroundings", tests, NULL, NULL);
 }
