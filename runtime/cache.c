@@ -158,6 +158,11 @@ smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, stru
     return SMLA_OK;
 }
 
+void rt_cache_set_cap(struct rt_cache *cache, uint64_t bytes)
+{
+    cache->cap_bytes = bytes;
+}
+
 void rt_cache_close(struct rt_cache *cache)
 {
     if (cache == NULL)

@@ -1,6 +1,7 @@
 /* What others' JITs and loaders were reported for and no other test here tries, by the numbers of docs/bug-reports.md:
  * on the stubs. */
 #include <elf.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -178,6 +179,53 @@ static void test_37_a_warm_start_takes_no_time(void **state)
     print_message("a kernel of a warm folder is ready in %.3f ms, the driver's share not counted\n", best);
     assert_true(best < 1.0 * SLOWER);
     remove_folder(folder);
+}
+
+static uint64_t file_bytes;
+
+static int add_bytes(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)path;
+    (void)walk;
+    file_bytes += type == FTW_F ? (uint64_t)info->st_size : 0;
+    return 0;
+}
+
+/* A cap of one's own, by the description or the environment: all that is in the folder is young here, so twice the cap.
+ */
+static void test_47_a_cap_of_ones_own(void **state)
+{
+    enum { CAP = 64 << 10 };
+    static const char *const bad[] = {"0", "-1", "1T", "some", "1GG", "99999999999G", "18446744073709551616"};
+    struct world *world = *state;
+    smla_context_desc desc = stub_context_desc();
+    smla_context *context = NULL;
+
+    world_serve_reference(world);
+    desc.cache_policy = SMLA_CACHE_RW;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("SMLA_CACHE_BYTES", bad[i], 1);
+        assert_int_equal(smla_context_create(&desc, &context), SMLA_ERROR_INVALID_ARGUMENT);
+        assert_error(SMLA_ERROR_INVALID_ARGUMENT, "SMLA_CACHE_BYTES", bad[i]);
+    }
+    for (int by_environment = 0; by_environment < 2; by_environment++) {
+        char *folder = make_folder();
+
+        desc.cache_dir = folder;
+        desc.cache_bytes = by_environment ? 0 : CAP;
+        setenv("SMLA_CACHE_BYTES", by_environment ? "64K" : "2G", 1);
+        assert_int_equal(smla_context_create(&desc, &context), SMLA_OK);
+        unsetenv("SMLA_CACHE_BYTES");
+        for (int32_t h_q = 1; h_q <= 128; h_q++)
+            prepare_and_destroy(context, h_q);
+        file_bytes = 0;
+        assert_int_equal(nftw(folder, add_bytes, 16, FTW_PHYS), 0);
+        assert_in_range(file_bytes, CAP, 2 * CAP);
+        assert_int_equal(stats_of(context).entries_written, 128);
+        assert_true(events_of(context, SMLA_EVENT_EVICTION, NULL) > 0);
+        smla_context_destroy(context);
+        remove_folder(folder);
+    }
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------------ */
@@ -755,6 +803,7 @@ int main(void)
         TEST(test_5_a_failed_compilation_leaves_nothing),
         TEST(test_9_the_same_keys_in_any_order),
         TEST(test_37_a_warm_start_takes_no_time),
+        TEST(test_47_a_cap_of_ones_own),
         TEST(test_57_each_device_has_its_own_answer),
         TEST(test_57_two_devices),
         TEST(test_57_the_second_by_its_ordinal),
