@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cache_gc.h"
+#include "cache_marker.h"
 #include "cli.h"
 #include "settings.h"
 #include "smla_cache.h"
@@ -72,6 +73,9 @@ int cache_gc(const struct cache_options *given)
         code = cache_not_read(&removal.folder);
     if (code == CLI_FINE || removal.folder.cache != NULL)
         code = cli_worse(code, print_summary(&removal, &done));
+    /* It says that kernels are there which may not be any more. */
+    if (done.removed > 0 && !options->dry_run)
+        code = cli_worse(code, cache_marker_remove(removal.folder.path));
     if (done.failed > 0)
         code = cli_worse(code, cli_fail(CLI_CHECK_FAILED, "%zu files could not be removed", done.failed));
     json_decref(removal.removed);
