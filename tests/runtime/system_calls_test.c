@@ -27,11 +27,11 @@ struct call {
 };
 
 static struct call calls[] = {
-    {"open", false, 0, 0},     {"openat", false, 0, 0},    {"read", true, 0, 0},      {"pread", true, 0, 0},
-    {"write", true, 0, 0},     {"fsync", false, 0, 0},     {"close", false, 0, 0},    {"fchmod", false, 0, 0},
-    {"fstat", false, 0, 0},     {"fstatat", false, 0, 0},  {"lstat", false, 0, 0},
-    {"mkdirat", false, 0, 0},  {"renameat", false, 0, 0},  {"unlinkat", false, 0, 0}, {"flock", false, 0, 0},
-    {"futimens", false, 0, 0}, {"utimensat", false, 0, 0}, {"readdir", false, 0, 0},  {"getrandom", false, 0, 0},
+    {"open", false, 0, 0},      {"openat", false, 0, 0},   {"read", true, 0, 0},       {"pread", true, 0, 0},
+    {"write", true, 0, 0},      {"fsync", false, 0, 0},    {"close", false, 0, 0},     {"fchmod", false, 0, 0},
+    {"fstat", false, 0, 0},     {"fstatat", false, 0, 0},  {"lstat", false, 0, 0},     {"mkdirat", false, 0, 0},
+    {"renameat", false, 0, 0},  {"unlinkat", false, 0, 0}, {"flock", false, 0, 0},     {"futimens", false, 0, 0},
+    {"utimensat", false, 0, 0}, {"readdir", false, 0, 0},  {"getrandom", false, 0, 0},
 };
 enum { CALLS = sizeof calls / sizeof calls[0] };
 
