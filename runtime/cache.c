@@ -19,12 +19,21 @@
 /* Makes and opens the folder. */
 static int make_and_open(struct rt_cache *cache, const char *dir, char *why)
 {
-    int error = cache->writable ? rt_folder_make(dir) : 0;
+    int error = 0;
 
+    if (cache->is_default && !rt_folder_is_kept(dir, why))
+        return EPERM;
+    error = cache->writable ? rt_folder_make(dir) : 0;
     if (error != 0)
         rt_refuse(why, "%s", strerror(error));
     else
         cache->folder = rt_folder_open(dir, &error, why);
+    /* Again, since what was missing is there now. */
+    if (error == 0 && cache->is_default && !rt_folder_is_kept(dir, why)) {
+        close(cache->folder);
+        cache->folder = -1;
+        error = EPERM;
+    }
     return error;
 }
 
@@ -94,15 +103,10 @@ static struct rt_cache *make_cache(bool writable, const struct rt_log *log)
     return cache;
 }
 
-smla_status rt_cache_open(const char *dir, bool writable, bool required, const struct rt_log *log,
-                          struct rt_cache **out)
+static smla_status open_user_cache(struct rt_cache *cache, const char *dir, bool required, struct rt_cache **out)
 {
-    struct rt_cache *cache;
     smla_status status = SMLA_OK;
 
-    if (dir == NULL && required)
-        return rt_fail(SMLA_ERROR_IO, "no cache folder was named, and one is required");
-    cache = make_cache(writable, log);
     if (cache == NULL)
         return SMLA_ERROR_OUT_OF_MEMORY;
     if (dir != NULL)
@@ -113,6 +117,23 @@ smla_status rt_cache_open(const char *dir, bool writable, bool required, const s
     }
     *out = cache;
     return SMLA_OK;
+}
+
+smla_status rt_cache_open(const char *dir, bool writable, bool required, const struct rt_log *log,
+                          struct rt_cache **out)
+{
+    if (dir == NULL && required)
+        return rt_fail(SMLA_ERROR_IO, "no cache folder was named, and one is required");
+    return open_user_cache(make_cache(writable, log), dir, required, out);
+}
+
+smla_status rt_cache_open_default(const char *dir, bool writable, const struct rt_log *log, struct rt_cache **out)
+{
+    struct rt_cache *cache = make_cache(writable, log);
+
+    if (cache != NULL)
+        cache->is_default = true;
+    return open_user_cache(cache, dir, false, out);
 }
 
 smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, struct rt_cache **out)
@@ -135,6 +156,11 @@ smla_status rt_cache_open_system(const char *dir, const struct rt_log *log, stru
         rt_tell(&cache->log, &unused_system, "the system folder %s is not used: %s", dir, why);
     }
     return SMLA_OK;
+}
+
+void rt_cache_set_cap(struct rt_cache *cache, uint64_t bytes)
+{
+    cache->cap_bytes = bytes;
 }
 
 void rt_cache_close(struct rt_cache *cache)

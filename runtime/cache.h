@@ -22,6 +22,11 @@ struct rt_cache_counters {
  * Returns SMLA_OK; IO; OUT_OF_MEMORY. */
 smla_status rt_cache_open(const char *dir, bool writable, bool required, const struct rt_log *log,
                           struct rt_cache **out);
+/* The same, not required, for a folder that nobody named but by a home or XDG_CACHE_HOME: what is above it must keep it
+ * from others, too (rt_folder_is_kept). */
+smla_status rt_cache_open_default(const char *dir, bool writable, const struct rt_log *log, struct rt_cache **out);
+/* How many bytes of entries writers let the folder hold; RT_CACHE_CAP_BYTES unless it is said. Before it is used. */
+void rt_cache_set_cap(struct rt_cache *cache, uint64_t bytes);
 void rt_cache_close(struct rt_cache *cache);
 
 /* Opens the system folder, to read. dir: NULL, or a folder that may not be there; one that cannot be used is logged

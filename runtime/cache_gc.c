@@ -141,6 +141,16 @@ static void collect(struct collection *collection, const struct rt_cache_files *
         if (is_entry(file) && !is_young(file, collection->now_s) && (too_many || is_too_old(collection, file)))
             remove_entry(collection, file);
     }
+    if (limits->young_bytes == 0 || collection->left_bytes <= limits->young_bytes)
+        return;
+    /* The last is what was just written. */
+    for (size_t i = 0; i + 1 < list->count; i++) {
+        const struct rt_cache_file *file = &list->files[i];
+
+        if (is_entry(file) && is_young(file, collection->now_s) &&
+            collection->left_bytes > limits->young_bytes - limits->young_bytes / 16)
+            remove_entry(collection, file);
+    }
 }
 
 bool rt_cache_gc(struct rt_cache *cache, const struct rt_cache_limits *limits, rt_cache_removed_fn tell, void *user,
@@ -181,7 +191,8 @@ void rt_cache_collect_after(struct rt_cache *cache, const struct rt_entry *publi
 {
     const uint64_t cap = cache->cap_bytes;
     /* A little below the cap, or the next entry would be over it again. */
-    const struct rt_cache_limits limits = {.max_bytes = cap, .down_to_bytes = cap - cap / 16};
+    const uint64_t most = cap <= UINT64_MAX / 2 ? 2 * cap : UINT64_MAX;
+    const struct rt_cache_limits limits = {.max_bytes = cap, .down_to_bytes = cap - cap / 16, .young_bytes = most};
     struct rt_cache_collected done;
     uint64_t left;
 
@@ -189,8 +200,9 @@ void rt_cache_collect_after(struct rt_cache *cache, const struct rt_entry *publi
         return;
     (void)rt_cache_gc(cache, &limits, NULL, NULL, &done);
     left = done.bytes - done.removed_bytes - done.vanished_bytes;
-    /* Where the young alone are over the cap, listing them at each entry helps nobody. */
-    __atomic_store_n(&cache->known_bytes, left <= cap ? left : 0, __ATOMIC_RELAXED);
+    /* Where the young alone are over the cap, listing them at each entry helps nobody: when there may be twice as many.
+     */
+    __atomic_store_n(&cache->known_bytes, left <= cap ? left : left - cap, __ATOMIC_RELAXED);
     __atomic_store_n(&cache->collecting, false, __ATOMIC_RELEASE);
     if (done.removed + done.temporaries > 0)
         rt_tell(&cache->log,

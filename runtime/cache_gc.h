@@ -5,15 +5,17 @@
 
 #include "cache_files.h"
 
-/* Bytes of entries that writers let a folder hold. */
+/* Bytes of entries that writers let a folder hold, unless they are told another number. */
 #define RT_CACHE_CAP_BYTES (UINT64_C(1) << 30)
 
-/* Files younger than this are kept: somebody has just compiled them, or is writing them. */
+/* Files younger than this are kept, by writers until the folder holds twice what it may: somebody has just compiled
+ * them, or is writing them. */
 enum { RT_CACHE_KEEP_S = 60 * 60 };
 
 struct rt_cache_limits {
     uint64_t max_bytes;     /* more entries than that are too many … */
     uint64_t down_to_bytes; /* … and are removed until there are no more than this; at most max_bytes */
+    uint64_t young_bytes;   /* more entries than that are too many even where those left are young; 0: any number */
     uint64_t max_age_s;     /* entries not used for longer are removed too; 0: whatever their age */
     bool dead_writers;      /* temporary files of processes that are not here are removed at once. On a folder that
                                several hosts or containers share a process may be alive and not here. */

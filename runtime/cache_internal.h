@@ -11,6 +11,7 @@ struct rt_cache {
     int folder; /* held open; -1 when dir is NULL */
     bool writable;
     bool system;
+    bool is_default; /* a folder by a home: the folders above it are looked at */
     struct rt_log log;
     int last_write_error; /* logged last; atomic, so that a full disk is one line and not one a kernel */
     struct rt_cache_counters counters;

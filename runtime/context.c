@@ -95,13 +95,17 @@ static smla_status open_cache(smla_context *context)
 {
     const struct rt_settings *settings = &context->settings;
     const bool required = settings->cache_dir_given && settings->cache_policy != SMLA_CACHE_OFF;
-
-    const smla_status status = rt_tiers_open(&context->tiers, settings);
+    const bool writable = settings->cache_policy == SMLA_CACHE_RW;
+    smla_status status = rt_tiers_open(&context->tiers, settings);
 
     if (status != SMLA_OK)
         return status;
-    return rt_cache_open(settings->cache_dir, settings->cache_policy == SMLA_CACHE_RW, required, &settings->log,
-                         &context->cache);
+    status = settings->cache_dir_named
+                 ? rt_cache_open(settings->cache_dir, writable, required, &settings->log, &context->cache)
+                 : rt_cache_open_default(settings->cache_dir, writable, &settings->log, &context->cache);
+    if (status == SMLA_OK)
+        rt_cache_set_cap(context->cache, settings->cache_bytes);
+    return status;
 }
 
 static smla_status init_lock(pthread_mutex_t *lock)

@@ -18,6 +18,12 @@ int rt_folder_make_in(int parent, const char *name);
 int rt_folder_open(const char *path, int *error, char why[256]);
 int rt_folder_open_in(int parent, const char *name, int *error, char why[256]);
 
+/* Tells whether the folders above `path` keep it from others: none of them may be one that everybody can write to, but
+ * for a sticky one of root (or of this user), as /tmp is, in which what leads to `path` is this user's or root's. Of
+ * what is not there yet, those above that are. Follows links, which are to be this user's or root's, too. Otherwise
+ * says why. */
+bool rt_folder_is_kept(const char *path, char why[256]);
+
 /* Lists an open folder; the descriptor stays the caller's. NULL with errno set; end with closedir. */
 DIR *rt_folder_list(int folder);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cache.h"
+#include "cache_gc.h"
 #include "error.h"
 
 enum {
@@ -87,6 +88,43 @@ static smla_status read_limit(struct rt_settings *settings, const smla_context_d
     return desc->compile_limit_ms == 0 ? limit_from_environment(&settings->compile_limit_ms) : SMLA_OK;
 }
 
+/* "100", "64K", "512M", "2G"; false for others, and for 0. */
+static bool read_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMG";
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    const unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const int shift = unit != NULL ? 10 * (int)(unit - units + 1) : 0;
+    if (errno != 0 || end[unit != NULL] != '\0' || number == 0 || number > UINT64_MAX >> shift)
+        return false;
+    *bytes = (uint64_t)number << shift;
+    return true;
+}
+
+smla_status rt_settings_cache_bytes(uint64_t *bytes)
+{
+    const char *value = environment("SMLA_CACHE_BYTES");
+
+    *bytes = RT_CACHE_CAP_BYTES;
+    if (value == NULL || read_bytes(value, bytes))
+        return SMLA_OK;
+    return rt_fail(SMLA_ERROR_INVALID_ARGUMENT,
+                   "the environment variable SMLA_CACHE_BYTES is \"%.40s\": it may be a number of bytes above 0, as in "
+                   "500000000, 64K, 512M or 2G",
+                   value);
+}
+
+static smla_status read_cache_bytes(struct rt_settings *settings, const smla_context_desc *desc)
+{
+    settings->cache_bytes = desc->cache_bytes;
+    return desc->cache_bytes == 0 ? rt_settings_cache_bytes(&settings->cache_bytes) : SMLA_OK;
+}
+
 static smla_status read_line_info(struct rt_settings *settings)
 {
     const char *value = environment("SMLA_LINE_INFO");
@@ -155,12 +193,16 @@ static smla_status copy_absolute(char **to, const char *dir)
 
 static smla_status read_cache_dir(struct rt_settings *settings, const smla_context_desc *desc)
 {
+    const char *origin = NULL;
+
     settings->cache_dir_given = desc->cache_dir != NULL;
+    settings->cache_dir_named = settings->cache_dir_given;
     if (settings->cache_policy == SMLA_CACHE_OFF)
         return SMLA_OK;
     if (desc->cache_dir)
         return copy_absolute(&settings->cache_dir, desc->cache_dir);
-    settings->cache_dir = rt_cache_default_dir();
+    settings->cache_dir = rt_cache_default_dir_from(&origin);
+    settings->cache_dir_named = origin != NULL && strcmp(origin, "SMLA_CACHE_DIR") == 0;
     return SMLA_OK;
 }
 
@@ -200,6 +242,8 @@ smla_status rt_settings_read(struct rt_settings *settings, const smla_context_de
         status = read_policies(settings, desc);
     if (status == SMLA_OK)
         status = read_limit(settings, desc);
+    if (status == SMLA_OK)
+        status = read_cache_bytes(settings, desc);
     if (status == SMLA_OK)
         status = read_line_info(settings);
     if (status == SMLA_OK)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache_gc.h"
 #include "cli.h"
 
 static void append(json_t *sentences, const char *format, va_list arguments)
@@ -110,7 +111,8 @@ static void print_folder(const json_t *folder)
                writable ? "writable" : "not writable",
                json_is_true(json_object_get(folder, "trusted")) ? "trusted" : "not trusted: ", text_of(folder, "why"));
     else
-        printf("              not there yet, %s\n", writable ? "will be made" : "cannot be made");
+        printf("              not there yet, %s%s\n",
+               writable ? "will be made" : "cannot be made: ", writable ? "" : text_of(folder, "why"));
     if (json_object_get(folder, "files") != NULL)
         printf("              %lld entries\n", (long long)json_integer_value(json_object_get(folder, "files")));
     if (json_object_get(folder, "file_system") != NULL)
@@ -211,6 +213,9 @@ static void print_text(const json_t *root)
     if (json_integer_value(json_object_get(policies, "compile_limit_ms")) > 0)
         printf("compile limit %lld ms (SMLA_COMPILE_LIMIT_MS)\n",
                (long long)json_integer_value(json_object_get(policies, "compile_limit_ms")));
+    if (json_integer_value(json_object_get(policies, "cache_bytes")) != (json_int_t)RT_CACHE_CAP_BYTES)
+        printf("cache bytes   %lld at most (SMLA_CACHE_BYTES)\n",
+               (long long)json_integer_value(json_object_get(policies, "cache_bytes")));
     if (text_of(policies, "disable")[0] != 0)
         printf("switched off  %s (SMLA_DISABLE)\n", text_of(policies, "disable"));
     if (json_is_true(json_object_get(policies, "line_info")))
@@ -229,10 +234,11 @@ static json_t *policies_json(const struct rt_settings *settings)
 {
     static const char *const cache[] = {[SMLA_CACHE_OFF] = "off", [SMLA_CACHE_RO] = "ro", [SMLA_CACHE_RW] = "rw"};
     static const char *const jit[] = {[SMLA_JIT_ON] = "on", [SMLA_JIT_OFF] = "off", [SMLA_JIT_SEALED] = "sealed"};
-    return json_pack("{s:s, s:s, s:o, s:s?, s:b}", "cache", cache[settings->cache_policy], "jit",
+    return json_pack("{s:s, s:s, s:o, s:s?, s:b, s:I}", "cache", cache[settings->cache_policy], "jit",
                      jit[settings->jit_policy], "compile_limit_ms",
                      settings->compile_limit_ms > 0 ? json_integer(settings->compile_limit_ms) : json_null(), "disable",
-                     settings->disable, "line_info", (settings->flags & SMLA_CONTEXT_LINE_INFO) != 0);
+                     settings->disable, "line_info", (settings->flags & SMLA_CONTEXT_LINE_INFO) != 0, "cache_bytes",
+                     (json_int_t)settings->cache_bytes);
 }
 
 /* In this order: the driver's version decides which NVRTC counts, and that what a device gets. */

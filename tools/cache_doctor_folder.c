@@ -65,10 +65,16 @@ static void add_file_system(struct doctor *doctor, json_t *result, const char *p
 
 /* ---- The folder ---- */
 
+/* Of a folder by a home, what is above it too. */
+static bool is_kept(const struct doctor *doctor, const char *path, char why[256])
+{
+    return doctor->settings.cache_dir_named || rt_folder_is_kept(path, why);
+}
+
 static void add_folder(struct doctor *doctor, json_t *result, const char *path, const struct stat *status)
 {
     char why[256] = "", mode[8];
-    const bool trusted = S_ISDIR(status->st_mode) ? rt_is_trusted(status, why) : false;
+    const bool trusted = S_ISDIR(status->st_mode) && rt_is_trusted(status, why) && is_kept(doctor, path, why);
     if (!S_ISDIR(status->st_mode))
         snprintf(why, sizeof why, "not a folder");
     snprintf(mode, sizeof mode, "%04o", (unsigned)status->st_mode & 07777);
@@ -99,10 +105,21 @@ static void cut_to_existing(char *path, struct stat *status)
     }
 }
 
-static void add_missing(struct doctor *doctor, json_t *result, const char *existing, const struct stat *status)
+static void add_missing(struct doctor *doctor, json_t *result, const char *path, const char *existing,
+                        const struct stat *status)
 {
+    char why[256] = "";
+    if (!is_kept(doctor, path, why)) {
+        json_object_set_new(result, "trusted", json_false());
+        json_object_set_new(result, "why", json_string(why));
+        json_object_set_new(result, "writable", json_false());
+        doctor_warn(doctor, "the cache folder is not used: %s. Name another with SMLA_CACHE_DIR", why);
+        return;
+    }
     const bool can_be_made = S_ISDIR(status->st_mode) && access(existing, W_OK | X_OK) == 0;
     json_object_set_new(result, "writable", json_boolean(can_be_made));
+    if (!can_be_made)
+        json_object_set_new(result, "why", json_sprintf("below '%s' nothing can be made", existing));
     if (!can_be_made && doctor->settings.cache_policy == SMLA_CACHE_RW)
         doctor_warn(doctor,
                     "the cache folder is not there and cannot be made below '%s': each process compiles for itself. "
@@ -137,7 +154,7 @@ static void look_at(struct doctor *doctor, json_t *result, const char *path)
     if (exists)
         add_folder(doctor, result, path, &status);
     else
-        add_missing(doctor, result, existing, &of_existing);
+        add_missing(doctor, result, path, existing, &of_existing);
     add_file_system(doctor, result, existing);
     if (exists)
         json_object_set_new(result, "files", json_integer((json_int_t)doctor_count_files(path)));

@@ -56,7 +56,7 @@ const char cache_help_gc[] =
     "temporary files that killed writers left. Entries used within the hour stay. Use is noted once a\n"
     "day. Nobody has to wait or to be stopped: a process that has an entry needs its file no more.\n"
     "\n"
-    "  --max-bytes N[K|M|G]    bytes of entries to keep (1G, as writers do)\n"
+    "  --max-bytes N[K|M|G]    bytes of entries to keep (SMLA_CACHE_BYTES, else 1G)\n"
     "  --older-than DAYS       remove entries not used for longer, too\n"
     "  --dry-run               say what would be removed\n" OF_EACH "\n"
     "Exit: 0 fine, 1 something could not be removed, 2 the folder cannot be read.\n";

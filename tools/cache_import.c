@@ -9,6 +9,7 @@
 
 #include "cache_archive.h"
 #include "cli.h"
+#include "settings.h"
 #include "smla_cache.h"
 
 struct imported {
@@ -139,9 +140,12 @@ static int open_folder(struct imported *imported)
     imported->path = cache_folder_of(imported->options);
     if (imported->path == NULL)
         return CLI_UNAVAILABLE;
-    return rt_cache_open(imported->path, true, true, &log, &imported->cache) == SMLA_OK
-               ? CLI_FINE
-               : cli_smla_error(imported->path);
+    uint64_t cap_bytes;
+    if (rt_settings_cache_bytes(&cap_bytes) != SMLA_OK ||
+        rt_cache_open(imported->path, true, true, &log, &imported->cache) != SMLA_OK)
+        return cli_smla_error(imported->path);
+    rt_cache_set_cap(imported->cache, cap_bytes);
+    return CLI_FINE;
 }
 
 static int import_from(struct imported *imported, int fd)

@@ -23,7 +23,7 @@ int cache_path(const struct cache_options *options)
 struct listing {
     json_t *rows;
     bool json;
-    size_t damaged;
+    size_t bad;
     size_t count;
     uint64_t bytes;
     const char *smlab; /* the bundle's path, of a bundle */
@@ -52,13 +52,15 @@ static void list_valid(struct listing *listing, const char *path, uint64_t size_
     json_array_append_new(listing->rows, cache_entry_json(path, size_bytes, info));
 }
 
-static void list_damaged(struct listing *listing, const char *path, uint64_t size_bytes, const char *why)
+/* verdict: "damaged", or "not used" of what is not trusted or no file, as verify says. */
+static void list_bad(struct listing *listing, const char *path, uint64_t size_bytes, const char *verdict,
+                     const char *why)
 {
-    listing->damaged++;
+    listing->bad++;
     if (!listing->json)
-        printf("damaged: %s: %s\n", path, why);
-    json_array_append_new(listing->rows, json_pack("{s:s, s:b, s:I, s:s}", "path", path, "valid", 0, "bytes",
-                                                   (json_int_t)size_bytes, "why", why));
+        printf("%s: %s: %s\n", verdict, path, why);
+    json_array_append_new(listing->rows, json_pack("{s:s, s:b, s:I, s:s, s:s}", "path", path, "valid", 0, "bytes",
+                                                   (json_int_t)size_bytes, "verdict", verdict, "why", why));
 }
 
 static void list_file(struct listing *listing, const struct cache_folder *folder, struct rt_cache_file *file)
@@ -76,7 +78,7 @@ static void list_file(struct listing *listing, const struct cache_folder *folder
         list_valid(listing, path, size_bytes, &entry.info);
         rt_entry_free(&entry);
     } else if (result != RT_READ_ABSENT) {
-        list_damaged(listing, path, size_bytes, why);
+        list_bad(listing, path, size_bytes, result == RT_READ_DAMAGED ? "damaged" : "not used", why);
     }
     free(path);
 }
@@ -91,7 +93,7 @@ static void list_row(void *user, const struct rt_smlab_row *row, const struct rt
     if (entry != NULL)
         list_valid(listing, listing->smlab, row->size, &entry->info);
     else
-        list_damaged(listing, name, row->size, why);
+        list_bad(listing, name, row->size, "damaged", why);
 }
 
 static int list_smlab(const struct cache_options *options)
@@ -127,5 +129,5 @@ int cache_ls(const struct cache_options *options)
         printf("%zu entries, %" PRIu64 " bytes in %s\n", listing.count, listing.bytes, folder.path);
     json_decref(listing.rows);
     cache_close(&folder);
-    return listing.damaged > 0 ? cli_worse(code, CLI_CHECK_FAILED) : code;
+    return listing.bad > 0 ? cli_worse(code, CLI_CHECK_FAILED) : code;
 }

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "cache_gc.h"
+#include "cache_marker.h"
 #include "cli.h"
+#include "settings.h"
 #include "smla_cache.h"
 
 struct removal {
@@ -53,8 +55,12 @@ static int print_summary(const struct removal *removal, const struct rt_cache_co
     return CLI_FINE;
 }
 
-int cache_gc(const struct cache_options *options)
+int cache_gc(const struct cache_options *given)
 {
+    struct cache_options settled = *given;
+    const struct cache_options *options = &settled;
+    if (given->max_bytes == CACHE_MAX_BYTES_UNSAID && rt_settings_cache_bytes(&settled.max_bytes) != SMLA_OK)
+        return cli_worse(CLI_USAGE, cli_smla_error("gc"));
     struct removal removal = {.options = options, .removed = json_array()};
     const struct rt_cache_limits limits = {.max_bytes = options->max_bytes,
                                            .down_to_bytes = options->max_bytes,
@@ -67,6 +73,9 @@ int cache_gc(const struct cache_options *options)
         code = cache_not_read(&removal.folder);
     if (code == CLI_FINE || removal.folder.cache != NULL)
         code = cli_worse(code, print_summary(&removal, &done));
+    /* It says that kernels are there which may not be any more. */
+    if (done.removed > 0 && !options->dry_run)
+        code = cli_worse(code, cache_marker_remove(removal.folder.path));
     if (done.failed > 0)
         code = cli_worse(code, cli_fail(CLI_CHECK_FAILED, "%zu files could not be removed", done.failed));
     json_decref(removal.removed);

@@ -236,23 +236,43 @@ static void tell_not_run(const struct run_self_test *test, const struct list *li
                  list->count);
 }
 
+static void print_device(const struct run_self_test *test)
+{
+    char text[RUN_STATE];
+    run_watch_device(test->session, text);
+    fputs(text, stdout);
+}
+
+static void print_cache(const struct run_self_test *test)
+{
+    char text[RUN_STATE];
+    run_watch_cache(test->session, text);
+    fputs(text, stdout);
+}
+
 static int test_all(const struct run_self_test *test, const struct list *list, json_t *rows)
 {
     int code = CLI_FINE;
     size_t right = 0, done = 0;
     bool lost = false;
+    if (!test->json)
+        print_device(test);
     while (done < list->count && !lost) {
         char text[160];
         const struct shapes_job *job = &list->jobs[done++];
+        shapes_text(job, text);
+        run_watch_doing(test->watch, test->session, text);
         const struct result result = test_one(test, job);
         code = cli_worse(code, result.code);
         right += result.code == CLI_FINE;
         lost = result.lost;
         tell_one(test, job, &result, rows);
-        shapes_text(job, text);
         cli_progress(done, list->count, text);
     }
     tell_not_run(test, list, done, rows);
+    run_watch_doing(test->watch, test->session, "telling what came of it");
+    if (!test->json)
+        print_cache(test);
     if (!test->json)
         printf("%zu of %zu kernels right\n", right, list->count);
     return code;

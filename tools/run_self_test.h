@@ -3,6 +3,7 @@
 #define SMLA_TOOLS_RUN_SELF_TEST_H
 
 #include "run_cuda.h"
+#include "run_watch.h"
 #include "shapes.h"
 
 struct run_self_test {
@@ -12,6 +13,7 @@ struct run_self_test {
         *from;          /* without from_count: one of each row of the table that smla-gen --list prints */
     const char *target; /* NULL: the device's */
     bool json;
+    struct run_watch *watch; /* that ends what hangs */
 };
 
 /* Prepares them all and prints what came of it. Returns the exit code. */

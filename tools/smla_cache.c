@@ -256,7 +256,7 @@ static int run_command(struct cache_options *options, const struct given *given,
 
 int main(int argc, char **argv)
 {
-    struct cache_options options = {.max_bytes = RT_CACHE_CAP_BYTES};
+    struct cache_options options = {.max_bytes = CACHE_MAX_BYTES_UNSAID};
     struct given given = {0};
     int option, index = 0;
     cli_start("smla-cache", argc, argv);

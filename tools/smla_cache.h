@@ -8,6 +8,8 @@
 #include "shapes.h"
 #include "smlab_write.h"
 
+#define CACHE_MAX_BYTES_UNSAID UINT64_MAX
+
 struct cache_options {
     struct shapes_options shapes;
     const char *cache;
@@ -16,7 +18,7 @@ struct cache_options {
     char **operands;
     size_t operand_count;
     size_t threads;
-    uint64_t max_bytes;
+    uint64_t max_bytes; /* CACHE_MAX_BYTES_UNSAID: as writers do */
     uint64_t max_age_s; /* 0: any */
     bool json;
     bool check;

@@ -47,12 +47,13 @@ static const char help[] =
     "  --selftest              test a kernel of each row that smla-gen --list prints, with the most\n"
     "                          heads and each format; exit 1 when one is wrong\n"
     "  --from FILE             of it: those of a JSON array (docs/tools.md); may be repeated\n"
+    "  --timeout S             of it: end after S seconds whatever hangs, with exit 4 (no limit)\n"
     "  --unverified            take kernels that are not verified; --selftest does\n"
     "  --json                  print an object, or an array of them for several cases\n"
     "  --help, --version\n"
     "\n"
     "Exit: 0 fine, 1 a check failed or the emulated device found a fault, 2 usage or a file that is\n"
-    "no case, 3 unsupported or unavailable here, 4 device fault.\n";
+    "no case, 3 unsupported or unavailable here, 4 device fault or --timeout.\n";
 
 enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_EMU, DEVICE_CPU };
 static const char *const device_names[] = {
@@ -73,6 +74,7 @@ struct options {
     bool json;
     const char *stats;
     bool self_test;
+    int64_t timeout_s;          /* of the self-test; 0: none */
     uint32_t context_flags;     /* SMLA_CONTEXT_* */
     struct shapes_options from; /* of the self-test */
 };
@@ -537,6 +539,7 @@ enum {
     OPTION_REPORT,
     OPTION_STATS,
     OPTION_SELF_TEST,
+    OPTION_TIMEOUT,
     OPTION_UNVERIFIED
 };
 
@@ -558,6 +561,7 @@ static const struct option long_options[] = {
     {"stats", required_argument, NULL, OPTION_STATS},
     {"selftest", no_argument, NULL, OPTION_SELF_TEST},
     {"from", required_argument, NULL, CLI_OPTION_FROM},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"unverified", no_argument, NULL, OPTION_UNVERIFIED},
     {NULL, 0, NULL, 0},
 };
@@ -644,6 +648,10 @@ static int take_option(struct options *options, int option)
         return CLI_FINE;
     case CLI_OPTION_FROM:
         return shapes_option(&options->from, option, optarg);
+    case OPTION_TIMEOUT:
+        if (cli_int(optarg, 1, 1000000, &options->timeout_s))
+            return CLI_FINE;
+        return cli_usage("--timeout '%s' is no number of seconds from 1 to 1000000", optarg);
     case OPTION_UNVERIFIED:
         options->context_flags |= SMLA_CONTEXT_UNVERIFIED;
         return CLI_FINE;
@@ -667,15 +675,27 @@ static int check_self_test(const struct options *options, const char *operand)
 static int do_self_test(const struct options *options)
 {
     struct opened opened = {0};
+    struct run_watch watch;
+    int code = run_watch_start(&watch, options->timeout_s);
+    if (code != CLI_FINE)
+        return code;
+    run_watch_doing(&watch, NULL, "opening the device");
     open_device(&opened, options);
-    if (opened.code != CLI_FINE)
+    if (opened.code != CLI_FINE) {
+        run_watch_stop(&watch);
         return cli_fail(opened.code, "%s", opened.why);
+    }
     const struct run_self_test test = {.session = &opened.session,
                                        .emulated = opened.device == DEVICE_EMU ? opened.driver : NULL,
                                        .from = &options->from,
                                        .target = options->target,
-                                       .json = options->json};
-    return close_session(&opened, options, run_self_test(&test));
+                                       .json = options->json,
+                                       .watch = &watch};
+    code = run_self_test(&test);
+    run_watch_doing(&watch, NULL, "closing the device");
+    code = close_session(&opened, options, code);
+    run_watch_stop(&watch);
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -694,6 +714,8 @@ int main(int argc, char **argv)
     }
     if (options.from.from_count > 0 && !options.self_test)
         return cli_usage("--from is of --selftest");
+    if (options.timeout_s > 0 && !options.self_test)
+        return cli_usage("--timeout is of --selftest");
     if (options.self_test) {
         const int code = check_self_test(&options, argv[optind]);
         return code == CLI_FINE ? do_self_test(&options) : code;

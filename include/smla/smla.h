@@ -162,11 +162,15 @@ typedef struct smla_context_desc {
                                   has: to be compiled, by this process or another. A call that waited so long returns
                                   TIMEOUT; the compilation goes on, and who asks later has what came of it */
     uint32_t reserved_2;
-    const char *disable; /* the kill switch: patterns of kernels that are never chosen, with commas or spaces between
-                            them; NULL: SMLA_DISABLE; "": none. A pattern is compared with the names of a kernel's
-                            variants and its kernel_id; '*' stands for any characters, '?' for one. Where a variant is
-                            switched off (as "sm90_prefill_split*") the kernel's others are chosen; where that does not
-                            serve each call, smla_prepare refuses with SMLA_ERROR_UNSUPPORTED */
+    const char *disable;  /* the kill switch: patterns of kernels that are never chosen, with commas or spaces between
+                             them; NULL: SMLA_DISABLE; "": none. A pattern is compared with the names of a kernel's
+                             variants and its kernel_id; '*' stands for any characters, '?' for one. Where a variant is
+                             switched off (as "sm90_prefill_split*") the kernel's others are chosen; where that does not
+                             serve each call, smla_prepare refuses with SMLA_ERROR_UNSUPPORTED */
+    uint64_t cache_bytes; /* 0: SMLA_CACHE_BYTES (a number, with K, M or G behind it for units of 1024), else 1 GiB. How
+                             many bytes of entries the cache folder may hold before this context, when it writes one,
+                             removes those not used for longest. Entries used within the hour stay until there are
+                             twice as many bytes */
 } smla_context_desc;
 
 /* Creates a context. Opens neither driver nor compiler, unless SMLA_CONTEXT_PRIMARY asks for the driver.

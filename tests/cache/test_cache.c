@@ -423,6 +423,103 @@ static void test_43_folders_that_cannot_be_used(void **state)
     free(file);
 }
 
+/* By a home below `above`, which has that mode: done without, for that reason, and nothing is made; or used (NULL). */
+static void home_below(struct fixture *fixture, const char *above, mode_t mode, const char *reason)
+{
+    char *dir = sample_path(above, "home/.cache/smla");
+    char *home = sample_path(above, "home");
+    struct rt_cache *cache = NULL;
+    const int lines = fixture->log.lines;
+
+    assert_int_equal(chmod(above, mode), 0);
+    assert_int_equal(rt_cache_open_default(dir, true, &fixture->to, &cache), SMLA_OK);
+    assert_int_equal(fixture->log.lines, lines + (reason != NULL));
+    if (reason == NULL) {
+        assert_string_equal(rt_cache_dir(cache), dir);
+        assert_int_equal(access(dir, F_OK), 0);
+    } else {
+        assert_null(rt_cache_dir(cache));
+        assert_non_null(strstr(fixture->log.last, reason));
+        assert_non_null(strstr(fixture->log.last, "SMLA_CACHE_DIR"));
+        assert_int_not_equal(access(dir, F_OK), 0);
+    }
+    rt_cache_close(cache);
+    if (access(home, F_OK) == 0)
+        sample_folder_remove(sample_path(above, "home"));
+    free(home);
+    free(dir);
+}
+
+/* A folder that nobody named: what is above it must keep it from others. */
+static void test_52_what_is_above_a_home(void **state)
+{
+    struct fixture *fixture = *state;
+    char *above = sample_path(fixture->folder, "above");
+    char *link = sample_path(fixture->folder, "link");
+    char *through = sample_path(fixture->folder, "link/in");
+    char *home = sample_path(above, "home");
+    struct rt_cache *cache = NULL;
+
+    assert_int_equal(mkdir(above, 0700), 0);
+    assert_int_equal(symlink(above, link), 0);
+    home_below(fixture, above, 0755, NULL);
+    home_below(fixture, above, 0775, NULL); /* a group of its own, or one that shares */
+    home_below(fixture, above, 0777, "above' above it can be written to by everybody (mode 0777)");
+    home_below(fixture, link, 0777, "can be written to by everybody (mode 0777)");
+    home_below(fixture, above, 01777, NULL);
+    home_below(fixture, link, 01777, NULL);
+    /* Two levels below. */
+    assert_int_equal(chmod(above, 0777), 0);
+    assert_int_equal(mkdir(home, 0700), 0);
+    home_below(fixture, home, 0700, "above' above it can be written to by everybody (mode 0777)");
+    assert_int_equal(rmdir(home), 0);
+    /* One that was named is used as ever. */
+    assert_int_equal(rt_cache_open(through, true, true, &fixture->to, &cache), SMLA_OK);
+    rt_cache_close(cache);
+    free(home);
+    free(through);
+    free(link);
+    free(above);
+}
+
+/* What others own below a sticky folder, and links of theirs. */
+static void test_52_what_others_made_above_a_home(void **state)
+{
+    struct fixture *fixture = *state;
+    char *above = sample_path(fixture->folder, "above");
+    char *home = sample_path(above, "home");
+    char *dir = sample_path(above, "home/.cache/smla");
+    struct rt_cache *cache = NULL;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mkdir(above, 0700), 0);
+    assert_int_equal(chmod(above, 01777), 0);
+    assert_int_equal(mkdir(home, 0755), 0);
+    assert_int_equal(chown(home, 12345, 12345), 0);
+    assert_int_equal(rt_cache_open_default(dir, true, &fixture->to, &cache), SMLA_OK);
+    assert_null(rt_cache_dir(cache));
+    assert_non_null(strstr(fixture->log.last, "in a folder that everybody can write to, belongs to user 12345"));
+    rt_cache_close(cache);
+    assert_int_equal(rmdir(home), 0);
+    assert_int_equal(symlink(fixture->dir, home), 0);
+    assert_int_equal(lchown(home, 12345, 12345), 0);
+    assert_int_equal(rt_cache_open_default(dir, true, &fixture->to, &cache), SMLA_OK);
+    assert_null(rt_cache_dir(cache));
+    assert_non_null(strstr(fixture->log.last, "is a symbolic link of user 12345"));
+    rt_cache_close(cache);
+    assert_int_equal(unlink(home), 0);
+    assert_int_equal(chown(above, 12345, 12345), 0);
+    assert_int_equal(chmod(above, 01777), 0);
+    assert_int_equal(rt_cache_open_default(dir, true, &fixture->to, &cache), SMLA_OK);
+    assert_null(rt_cache_dir(cache));
+    assert_non_null(strstr(fixture->log.last, "can be written to by everybody and belongs to user 12345"));
+    rt_cache_close(cache);
+    free(dir);
+    free(home);
+    free(above);
+}
+
 static void test_no_folder(void **state)
 {
     struct fixture *fixture = *state;
@@ -657,6 +754,8 @@ int main(void)
         TEST(test_symbolic_link_as_shard),
         TEST(test_4_symbolic_link_to_the_folder),
         TEST(test_43_folders_that_cannot_be_used),
+        TEST(test_52_what_is_above_a_home),
+        TEST(test_52_what_others_made_above_a_home),
         TEST(test_no_folder),
         TEST(test_43_read_only_folder),
         TEST(test_unreadable_required_folder),

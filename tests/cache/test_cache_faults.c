@@ -28,6 +28,7 @@ enum call {
     RENAMEAT,
     FCHMOD,
     MKDIRAT,
+    MKDIRAT_SWAPPED, /* and a link put in its place */
     READ,
     READ_END,
     READ_REPLACED,
@@ -42,7 +43,7 @@ static struct {
     int allocation;   /* the n-th from now fails; 0: none */
     int rename_error; /* beside `call`; 0: none */
     int environment_reads;
-    const char *replaced; /* by READ_REPLACED */
+    const char *replaced; /* by READ_REPLACED; what the link of MKDIRAT_SWAPPED leads to */
     char created[256];
     char renamed_to[256];
 } fault;
@@ -165,7 +166,14 @@ int __wrap_fstat(int file, struct stat *status)
 
 int __wrap_mkdirat(int folder, const char *path, mode_t mode)
 {
-    return fails(MKDIRAT) ? -1 : __real_mkdirat(folder, path, mode);
+    if (fails(MKDIRAT))
+        return -1;
+    const int result = __real_mkdirat(folder, path, mode);
+    if (fails(MKDIRAT_SWAPPED)) {
+        assert_int_equal(unlinkat(folder, path, AT_REMOVEDIR), 0);
+        assert_int_equal(symlinkat(fault.replaced, folder, path), 0);
+    }
+    return result;
 }
 
 int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to)
@@ -270,6 +278,24 @@ static void publish_survives(struct fixture *fixture, enum call call, int error,
     sample_folder_remove(sample_path(fixture->folder, "v1"));
 }
 
+/* Between making a folder and giving it its mode somebody puts a link there: what it leads to keeps its own. */
+static void test_52_a_link_in_place_of_a_new_folder(void **state)
+{
+    struct fixture *fixture = *state;
+    char *elsewhere = sample_path(fixture->folder, "elsewhere");
+    struct stat status;
+
+    assert_int_equal(mkdir(elsewhere, 0750), 0);
+    fault.replaced = elsewhere;
+    fault.call = MKDIRAT_SWAPPED;
+    assert_false(rt_cache_publish(fixture->cache, &fixture->entry));
+    fault.call = NONE;
+    assert_int_equal(stat(elsewhere, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0750);
+    assert_int_equal(sample_count_files(fixture->folder, ""), 0);
+    free(elsewhere);
+}
+
 static void test_5_publish_faults(void **state)
 {
     publish_survives(*state, OPENAT_CREATE, EROFS, 0);
@@ -281,7 +307,7 @@ static void test_5_publish_faults(void **state)
     publish_survives(*state, WRITE, EIO, 0);
     publish_survives(*state, WRITE_ZERO, ENOSPC, 0);
     publish_survives(*state, FSYNC, EIO, 0);
-    publish_survives(*state, CLOSE, EDQUOT, 1); /* the first is v1's */
+    publish_survives(*state, CLOSE, EDQUOT, 3); /* the first are those of new folders, and v1's */
     publish_survives(*state, RENAMEAT, EXDEV, 0);
     publish_survives(*state, RENAMEAT, ESTALE, 0);
     publish_survives(*state, MKDIRAT, ENOSPC, 0);
@@ -486,6 +512,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_5_publish_faults),
+        TEST(test_52_a_link_in_place_of_a_new_folder),
         TEST(test_short_writes_are_continued),
         TEST(test_interrupted_calls_are_repeated),
         TEST(test_the_same_trouble_is_told_once),

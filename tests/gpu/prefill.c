@@ -540,12 +540,12 @@ static void test_threads(struct bench *bench)
     report("threads", fine, why);
 }
 
-/* Captured once, replayed with other lists: what is captured is addresses, not contents. */
+/* Captured once, replayed with other lists and sinks: what is captured is addresses, not contents. */
 static void test_capture(struct bench *bench)
 {
     struct way way;
     void *stream = NULL, *graph = NULL;
-    char why[PROBLEM_WHY] = "capture, replay, replay with other lists";
+    char why[PROBLEM_WHY] = "capture, replay, replay with other lists and sinks (H4)";
     bool fine = way_make(bench, &way, why) && device_stream_create(bench->device, true, &stream) &&
                 device_capture_begin(bench->device, stream);
     fine = fine && smla_prefill(bench->prefill, &way.problem.args, stream) == SMLA_OK;
@@ -564,7 +564,15 @@ static void test_capture(struct bench *bench)
         list[i] = list[count - 1 - i] == 1 ? -1 : list[count - 1 - i];
         list[count - 1 - i] = entry == 1 ? -1 : entry;
     }
+    float *sink = way.problem.host[ATTN_SINK];
+    for (int i = 0; fine && i < way.problem.spec.h_q / 2; i++) {
+        const float first = sink[i];
+        sink[i] = sink[way.problem.spec.h_q - 1 - i];
+        sink[way.problem.spec.h_q - 1 - i] = first;
+    }
     fine = fine && device_upload(bench->device, guarded_data(&way.problem.indices), list, count * 4) &&
+           device_upload(bench->device, guarded_data(&way.problem.attn_sink), sink,
+                         (size_t)way.problem.spec.h_q * sizeof *sink) &&
            guarded_poison(bench->device, &way.problem.out) && device_synchronize(bench->device) &&
            device_graph_launch(bench->device, graph, stream) && device_synchronize(bench->device) &&
            problem_check(bench, &way.problem, why);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cache_gc.h"
 #include "ranks.h"
 
 int __real_flock(int file, int operation);
@@ -124,6 +125,24 @@ static int count_killed(const struct ranks *ranks)
     return killed;
 }
 
+/* As smla-cache gc on a folder of one host: nothing but so many entries, and all of those. */
+static void assert_gc_leaves(const struct ranks *ranks, int entries)
+{
+    const struct rt_cache_limits limits = {.max_bytes = UINT64_MAX, .down_to_bytes = UINT64_MAX, .dead_writers = true};
+    struct rt_cache_collected collected;
+    struct rt_cache *cache = NULL;
+
+    assert_int_equal(rt_cache_open(ranks->cache_dir, true, true, NULL, &cache), SMLA_OK);
+    assert_true(rt_cache_gc(cache, &limits, NULL, NULL, &collected));
+    rt_cache_close(cache);
+    assert_int_equal(collected.temporaries, 1);
+    assert_int_equal(collected.removed, 0);
+    assert_int_equal(collected.failed, 0);
+    const struct ranks_files files = ranks_count_files(ranks->cache_dir);
+    assert_int_equal(files.entries, entries);
+    assert_int_equal(files.others, 0);
+}
+
 static void thirty_two_and_three_killed(struct ranks *ranks, uint32_t seed)
 {
     uint64_t compiles = 0, waits = 0, written = 0;
@@ -157,6 +176,7 @@ static void thirty_two_and_three_killed(struct ranks *ranks, uint32_t seed)
     snprintf(pid, sizeof pid, ".%d.", (int)ranks->compiled[victims[2]].pid);
     assert_non_null(strstr(files.other, pid));
     assert_non_null(strstr(files.other, ".tmp"));
+    assert_gc_leaves(ranks, ranks->kernels);
 }
 
 static void test_1_three_of_32_are_killed(void **state)

@@ -10,7 +10,7 @@
 
 #include "ranks.h"
 
-enum { RANKS = 4, KERNELS = 3, NOBODY_KNOWN = 987654 };
+enum { RANKS = MOST_RANKS, KERNELS = MOST_KERNELS, NOBODY_KNOWN = 987654 };
 
 static int new_ranks(void **state)
 {
@@ -83,7 +83,7 @@ static int on_a_full_disk(struct ranks *ranks)
 {
     char filler[600];
 
-    if (!ranks_enter_namespaces(0) || !mount_tmpfs(ranks->cache, "size=64k,mode=0700"))
+    if (!ranks_enter_namespaces(0) || !mount_tmpfs(ranks->cache, "size=1m,mode=0700"))
         return RANKS_SKIPPED;
     snprintf(filler, sizeof filler, "%s/filler", ranks->cache);
     RANKS_CHECK(fill(filler));
@@ -170,6 +170,7 @@ static int on_a_read_only_mount(struct ranks *ranks)
 {
     if (!ranks_enter_namespaces(0) || !mount_tmpfs(ranks->cache, "size=1m,mode=0700"))
         return RANKS_SKIPPED;
+    ranks->kernels = KERNELS / 2;
     ranks_run(ranks);
     RANKS_CHECK(ranks_all_ready(ranks, RANKS));
     RANKS_CHECK(mount(NULL, ranks->cache, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
@@ -179,7 +180,7 @@ static int on_a_read_only_mount(struct ranks *ranks)
     RANKS_CHECK(ranks->compiles == 0);
     RANKS_CHECK(warned(ranks, 0, NULL, NULL, NULL));
     /* What is not is compiled. */
-    ranks->kernels = 2 * KERNELS;
+    ranks->kernels = KERNELS;
     ranks_run(ranks);
     RANKS_CHECK(ranks_all_ready(ranks, RANKS));
     RANKS_CHECK(warned(ranks, 1, ranks->cache, "Read-only file system", "SMLA_CACHE"));
@@ -188,7 +189,7 @@ static int on_a_read_only_mount(struct ranks *ranks)
     ranks_run(ranks);
     RANKS_CHECK(ranks_all_ready(ranks, RANKS));
     RANKS_CHECK(warned(ranks, 0, NULL, NULL, NULL));
-    RANKS_CHECK(has_files(ranks->cache, KERNELS, 0));
+    RANKS_CHECK(has_files(ranks->cache, KERNELS / 2, 0));
     return 0;
 }
 
@@ -329,6 +330,20 @@ static void test_J6_52_folder_open_to_all(void **state)
     assert_true(live_from_memory(ranks, 1, "others than its owner can write to it (mode 1777)", "SMLA_CACHE_DIR"));
 }
 
+/* A home in which somebody else could put another in the place of each folder. */
+static void test_J6_52_home_below_a_folder_open_to_all(void **state)
+{
+    struct ranks *ranks = *state;
+    char home[600];
+
+    snprintf(home, sizeof home, "%s/home", ranks->cache);
+    assert_int_equal(mkdir(ranks->cache, 0700), 0);
+    assert_int_equal(mkdir(home, 0700), 0);
+    assert_int_equal(chmod(ranks->cache, 0777), 0);
+    use_environment(ranks, "HOME", home);
+    assert_true(live_from_memory(ranks, 1, "above it can be written to by everybody (mode 0777)", "SMLA_CACHE_DIR"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, new_ranks, free_ranks)
@@ -343,6 +358,7 @@ int main(void)
         TEST(test_J6_46_cache_of_another_user),
         TEST(test_J6_52_link_of_another_user),
         TEST(test_J6_52_folder_open_to_all),
+        TEST(test_J6_52_home_below_a_folder_open_to_all),
     };
     return cmocka_run_group_tests_name("runtime.surroundings", tests, NULL, NULL);
 }

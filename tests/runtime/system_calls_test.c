@@ -27,11 +27,11 @@ struct call {
 };
 
 static struct call calls[] = {
-    {"open", false, 0, 0},     {"openat", false, 0, 0},    {"read", true, 0, 0},      {"pread", true, 0, 0},
-    {"write", true, 0, 0},     {"fsync", false, 0, 0},     {"close", false, 0, 0},    {"fchmod", false, 0, 0},
-    {"fchmodat", false, 0, 0}, {"fstat", false, 0, 0},     {"fstatat", false, 0, 0},  {"lstat", false, 0, 0},
-    {"mkdirat", false, 0, 0},  {"renameat", false, 0, 0},  {"unlinkat", false, 0, 0}, {"flock", false, 0, 0},
-    {"futimens", false, 0, 0}, {"utimensat", false, 0, 0}, {"readdir", false, 0, 0},  {"getrandom", false, 0, 0},
+    {"open", false, 0, 0},      {"openat", false, 0, 0},   {"read", true, 0, 0},       {"pread", true, 0, 0},
+    {"write", true, 0, 0},      {"fsync", false, 0, 0},    {"close", false, 0, 0},     {"fchmod", false, 0, 0},
+    {"fstat", false, 0, 0},     {"fstatat", false, 0, 0},  {"lstat", false, 0, 0},     {"mkdirat", false, 0, 0},
+    {"renameat", false, 0, 0},  {"unlinkat", false, 0, 0}, {"flock", false, 0, 0},     {"futimens", false, 0, 0},
+    {"utimensat", false, 0, 0}, {"readdir", false, 0, 0},  {"getrandom", false, 0, 0},
 };
 enum { CALLS = sizeof calls / sizeof calls[0] };
 
@@ -76,7 +76,6 @@ static bool fails_now(const char *call)
     }
 WRAP(int, fsync, (int file), (file), -1)
 WRAP(int, fchmod, (int file, mode_t mode), (file, mode), -1)
-WRAP(int, fchmodat, (int folder, const char *name, mode_t mode, int flags), (folder, name, mode, flags), -1)
 WRAP(int, fstat, (int file, struct stat *status), (file, status), -1)
 WRAP(int, fstatat, (int folder, const char *name, struct stat *status, int flags), (folder, name, status, flags), -1)
 WRAP(int, lstat, (const char *name, struct stat *status), (name, status), -1)

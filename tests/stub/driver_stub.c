@@ -64,6 +64,7 @@ static void reset(void)
         .max_shared_bytes = 232448,
         .max_grid_y = 65535,
         .sm_count = 132,
+        .second = {.context = HANDLE(void *, 0xb1), .cc_major = 9, .cc_minor = 0, .sm_count = 132},
         .function_max_threads = 1024,
         .param_count = 1,
         .check_result = UINT64_MAX,
@@ -159,13 +160,14 @@ static rt_cu_result device_get(rt_cu_device *device, int ordinal)
 {
     CALLED("cuDeviceGet", "%d", ordinal);
     *device = ordinal;
-    return 0;
+    return ordinal < state.device_count ? 0 : 101;
 }
 
 static rt_cu_result device_get_name(char *name, int capacity, rt_cu_device device)
 {
     CALLED("cuDeviceGetName", "%d", device);
-    snprintf(name, (size_t)capacity, "Stub %d.%d", state.cc_major, state.cc_minor);
+    snprintf(name, (size_t)capacity, "Stub %d.%d", device == 1 ? state.second.cc_major : state.cc_major,
+             device == 1 ? state.second.cc_minor : state.cc_minor);
     return 0;
 }
 
@@ -174,10 +176,10 @@ static rt_cu_result device_get_attribute(int *value, int attribute, rt_cu_device
     CALLED("cuDeviceGetAttribute", "%d, %d", attribute, device);
     switch (attribute) {
     case RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = state.cc_major;
+        *value = device == 1 ? state.second.cc_major : state.cc_major;
         return 0;
     case RT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = state.cc_minor;
+        *value = device == 1 ? state.second.cc_minor : state.cc_minor;
         return 0;
     case RT_CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = state.max_threads;
@@ -189,7 +191,7 @@ static rt_cu_result device_get_attribute(int *value, int attribute, rt_cu_device
         *value = state.max_grid_y;
         return 0;
     case RT_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = state.sm_count;
+        *value = device == 1 ? state.second.sm_count : state.sm_count;
         return 0;
     default:
         return RT_CUDA_ERROR_INVALID_VALUE;
@@ -218,10 +220,15 @@ static rt_cu_result ctx_get_current(rt_cu_context *context)
     return 0;
 }
 
+static bool is_second(const void *context)
+{
+    return context != NULL && (context == state.second.context || NUMBER(context) == PRIMARY_CONTEXT + 1);
+}
+
 static rt_cu_result ctx_get_device(rt_cu_device *device)
 {
     CALLED("cuCtxGetDevice", "%s", "");
-    *device = 0;
+    *device = is_second(get_current()) ? 1 : 0;
     return depth ? 0 : 201;
 }
 
@@ -234,6 +241,8 @@ static rt_cu_result ctx_get_id(rt_cu_context context, unsigned long long *id)
 
 static int sm_count_of(const void *context)
 {
+    if (is_second(context))
+        return state.second.sm_count;
     return context && context == state.green_context ? state.green_sm_count : state.sm_count;
 }
 
@@ -403,7 +412,8 @@ static rt_cu_result max_active_clusters(int *clusters, rt_cu_function function,
     CALLED("cuOccupancyMaxActiveClusters", "grid %u, block %u, shared %u, cluster %u, function %x", config->gridDimX,
            config->blockDimX, config->sharedMemBytes, config->attrs[0].value.clusterDim.x, NUMBER(function));
     const int own = sm_count_of(get_current());
-    const int present = own > 0 && own < state.sm_count ? own : state.sm_count;
+    const int all = is_second(get_current()) ? state.second.sm_count : state.sm_count;
+    const int present = own > 0 && own < all ? own : all;
     *clusters = (int)((unsigned int)present / config->attrs[0].value.clusterDim.x);
     return 0;
 }

@@ -42,6 +42,12 @@ struct stub_driver {
     int max_shared_bytes;
     int max_grid_y;
     int sm_count;
+    struct {           /* of ordinal 1, for a device_count of 2; the fields above are of ordinal 0 */
+        void *context; /* is its, and so is its primary one; any other is of ordinal 0 */
+        int cc_major;
+        int cc_minor;
+        int sm_count;
+    } second;
     void *green_context; /* which has so many multiprocessors of its own; NULL: none */
     int green_sm_count;
     int function_max_threads;

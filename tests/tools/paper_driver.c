@@ -1,11 +1,13 @@
 /* A CUDA driver on paper: device memory is host memory, and a launch of a prefill kernel computes the CPU reference.
  * It shows that smla-run's checks pass a right kernel and catch a wrong one, on a machine without a card.
- * SMLA_PAPER_FAULT names what is wrong with the kernel (see faults[]), SMLA_PAPER_VERSION is the driver's version. */
+ * SMLA_PAPER_FAULT names what is wrong with the kernel (see faults[]), or with the driver (init_never_ends);
+ * SMLA_PAPER_VERSION is the driver's version. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bf16.h"
 #include "cuda_types.h"
@@ -18,6 +20,7 @@ enum { CONTEXT = 0xa0, LAUNCH_FAILED = 719, OUT_OF_MEMORY = 2, NOT_FOUND = 500 }
 
 static _Thread_local rt_cu_context current;
 static rt_cu_result pending; /* what the next synchronisation gives */
+static bool hangs;           /* whoever synchronises */
 static int launches;
 
 /* ---- The kernel ---- */
@@ -77,13 +80,20 @@ static void launch_failure(const struct smla_prefill_params *p, int64_t rows)
     pending = LAUNCH_FAILED;
 }
 
+static void never_ends(const struct smla_prefill_params *p, int64_t rows)
+{
+    (void)p;
+    (void)rows;
+    hangs = true;
+}
+
 static const struct {
     const char *name;
     void (*spoil)(const struct smla_prefill_params *p, int64_t rows);
 } faults[] = {
     {"lse_in_base_2", lse_in_base_2},       {"past_the_end", past_the_end}, {"before_the_begin", before_the_begin},
     {"an_input_changed", an_input_changed}, {"not_written", not_written},   {"not_the_same_twice", not_the_same_twice},
-    {"launch_failure", launch_failure},
+    {"launch_failure", launch_failure},     {"never_ends", never_ends},
 };
 
 static void spoil(const struct smla_prefill_params *p, int64_t rows)
@@ -123,13 +133,6 @@ static rt_cu_result compute(const struct smla_prefill_params *p)
 }
 
 /* ---- What smla calls, found through cuGetProcAddress ---- */
-
-static rt_cu_result get_version(int *version)
-{
-    const char *asked = getenv("SMLA_PAPER_VERSION");
-    *version = asked != NULL ? atoi(asked) : 13000;
-    return RT_CUDA_SUCCESS;
-}
 
 static rt_cu_result get_current(rt_cu_context *context)
 {
@@ -181,7 +184,7 @@ enum { TAKES_NO_MAPS = 1, TAKES_MAPS = 2 };
 static rt_cu_result get_kernel(rt_cu_kernel *kernel, rt_cu_library library, const char *name)
 {
     (void)library;
-    *kernel = (rt_cu_kernel)(uintptr_t)(strstr(name, "persistent") ? TAKES_MAPS : TAKES_NO_MAPS);
+    *kernel = (rt_cu_kernel)(uintptr_t)(strstr(name, "prefill_persistent") ? TAKES_MAPS : TAKES_NO_MAPS);
     return RT_CUDA_SUCCESS;
 }
 
@@ -237,11 +240,62 @@ static rt_cu_result encode_tiled(void *map, int type, unsigned int rank, void *a
     return RT_CUDA_SUCCESS;
 }
 
+/* For the library's self-test. */
+static rt_cu_result stream_create(rt_cu_stream *stream, unsigned int flags)
+{
+    (void)flags;
+    *stream = (rt_cu_stream)(uintptr_t)1;
+    return RT_CUDA_SUCCESS;
+}
+
+static rt_cu_result stream_destroy(rt_cu_stream stream)
+{
+    (void)stream;
+    return RT_CUDA_SUCCESS;
+}
+
+static rt_cu_result stream_synchronize(rt_cu_stream stream)
+{
+    (void)stream;
+    while (hangs)
+        pause();
+    return pending;
+}
+
+static rt_cu_result stream_is_capturing(rt_cu_stream stream, int *status)
+{
+    (void)stream;
+    *status = 0;
+    return RT_CUDA_SUCCESS;
+}
+
+static rt_cu_result exchange_capture_mode(int *mode)
+{
+    (void)mode;
+    return RT_CUDA_SUCCESS;
+}
+
+static rt_cu_result copy_async(uintptr_t to, uintptr_t from, size_t size, rt_cu_stream stream)
+{
+    (void)stream;
+    memcpy((void *)to, (const void *)from, size);
+    return RT_CUDA_SUCCESS;
+}
+
+static rt_cu_result set_words(uintptr_t memory, unsigned int value, size_t count, rt_cu_stream stream)
+{
+    (void)stream;
+    for (size_t i = 0; i < count; i++)
+        ((unsigned int *)memory)[i] = value;
+    return RT_CUDA_SUCCESS;
+}
+
 /* ---- What the tools call by name, too ---- */
 
 EXPORT rt_cu_result cuGetErrorName(rt_cu_result error, const char **text);
 EXPORT rt_cu_result cuGetErrorString(rt_cu_result error, const char **text);
 EXPORT rt_cu_result cuInit(unsigned int flags);
+EXPORT rt_cu_result cuDriverGetVersion(int *version);
 EXPORT rt_cu_result cuDeviceGetCount(int *count);
 EXPORT rt_cu_result cuDeviceGet(rt_cu_device *device, int ordinal);
 EXPORT rt_cu_result cuDeviceGetName(char *name, int capacity, rt_cu_device device);
@@ -272,7 +326,17 @@ rt_cu_result cuGetErrorString(rt_cu_result error, const char **text)
 
 rt_cu_result cuInit(unsigned int flags)
 {
+    const char *fault = getenv("SMLA_PAPER_FAULT");
     (void)flags;
+    while (fault != NULL && strcmp(fault, "init_never_ends") == 0)
+        pause();
+    return RT_CUDA_SUCCESS;
+}
+
+rt_cu_result cuDriverGetVersion(int *version)
+{
+    const char *asked = getenv("SMLA_PAPER_VERSION");
+    *version = asked != NULL ? atoi(asked) : 13000;
     return RT_CUDA_SUCCESS;
 }
 
@@ -325,6 +389,8 @@ rt_cu_result cuCtxSetCurrent(rt_cu_context context)
 
 rt_cu_result cuCtxSynchronize(void)
 {
+    while (hangs)
+        pause();
     return pending;
 }
 
@@ -371,7 +437,7 @@ static const struct {
     ROW("cuGetErrorName", cuGetErrorName),
     ROW("cuGetErrorString", cuGetErrorString),
     ROW("cuInit", cuInit),
-    ROW("cuDriverGetVersion", get_version),
+    ROW("cuDriverGetVersion", cuDriverGetVersion),
     ROW("cuDeviceGetCount", cuDeviceGetCount),
     ROW("cuDeviceGet", cuDeviceGet),
     ROW("cuDeviceGetName", cuDeviceGetName),
@@ -393,6 +459,15 @@ static const struct {
     ROW("cuOccupancyMaxActiveClusters", max_active_clusters),
     ROW("cuLaunchKernelEx", launch),
     ROW("cuTensorMapEncodeTiled", encode_tiled),
+    ROW("cuStreamCreate", stream_create),
+    ROW("cuStreamDestroy", stream_destroy),
+    ROW("cuStreamSynchronize", stream_synchronize),
+    ROW("cuStreamIsCapturing", stream_is_capturing),
+    ROW("cuThreadExchangeStreamCaptureMode", exchange_capture_mode),
+    ROW("cuMemAlloc", cuMemAlloc_v2),
+    ROW("cuMemFree", cuMemFree_v2),
+    ROW("cuMemcpyAsync", copy_async),
+    ROW("cuMemsetD32Async", set_words),
 };
 
 rt_cu_result cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *why)

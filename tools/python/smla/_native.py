@@ -104,6 +104,7 @@ class ContextDesc(_Sized):
         ("compile_limit_ms", ctypes.c_uint32),
         ("reserved_2", ctypes.c_uint32),
         ("disable", ctypes.c_char_p),
+        ("cache_bytes", ctypes.c_uint64),
     ]
 
 
