@@ -76,7 +76,7 @@ static smla_status add_includes_of(struct gen_bundle *bundle, const struct gen_f
 /* A kernel, what few queries take and its check are templates of their own, compiled as one. */
 static bool has_unit(const struct gen_plan *plan)
 {
-    return plan->split_name || plan->combine_name || plan->check_name;
+    return plan->split_name || plan->narrow_name || plan->combine_name || plan->check_name;
 }
 
 static void print_unit(const struct gen_plan *plan, struct gen_text *text)
@@ -87,6 +87,8 @@ static void print_unit(const struct gen_plan *plan, struct gen_text *text)
     gen_text_add(text, "#include \"%s\"\n", plan->template_name);
     if (plan->split_name)
         gen_text_add(text, "#include \"%s\"\n", plan->split_name);
+    if (plan->narrow_name)
+        gen_text_add(text, "#include \"%s\"\n", plan->narrow_name);
     if (plan->combine_name)
         gen_text_add(text, "#include \"%s\"\n", plan->combine_name);
     if (plan->check_name)

@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static gen_plan_fn plan_function(const struct gen_target *target, uint32_t op)
@@ -67,11 +68,14 @@ static void print_rules(const struct gen_plan *plan, struct gen_text *text)
 {
     for (int32_t i = 0; i < plan->rule_count; i++) {
         const struct gen_rule *rule = &plan->rules[i];
+        char most[32] = "";
+        if (rule->most_key_blocks > 0)
+            snprintf(most, sizeof(most), ", at most %d", rule->most_key_blocks);
         gen_text_add(text,
                      "rule: %s in clusters of %d, where %d a unit (%d a query) are no more than multiprocessors, and "
-                     "topk has %d blocks of keys or more: %s\n",
+                     "topk has %d blocks of keys or more%s: %s\n",
                      plan->variants[rule->variant].name, rule->cluster_blocks, rule->cluster_blocks,
-                     plan->variants[rule->variant].blocks_per_query, rule->least_key_blocks, rule->reason);
+                     plan->variants[rule->variant].blocks_per_query, rule->least_key_blocks, most, rule->reason);
     }
 }
 

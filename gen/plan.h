@@ -8,7 +8,7 @@
 #include "spec.h"
 #include "text.h"
 
-enum { GEN_MAX_NUMBERS = 64, GEN_MAX_REGIONS = 16, GEN_MAX_WGMMAS = 8, GEN_MAX_VARIANTS = 6, GEN_MAX_RULES = 4 };
+enum { GEN_MAX_NUMBERS = 64, GEN_MAX_REGIONS = 24, GEN_MAX_WGMMAS = 8, GEN_MAX_VARIANTS = 6, GEN_MAX_RULES = 8 };
 
 enum gen_decider { GEN_BY_DESCRIPTION, GEN_BY_TARGET, GEN_BY_PLAN };
 
@@ -57,6 +57,7 @@ struct gen_rule {
     int32_t variant;
     int32_t cluster_blocks;   /* blocks of threads a unit; holds while all units' fit on the multiprocessors */
     int32_t least_key_blocks; /* and topk has at least so many blocks of keys */
+    int32_t most_key_blocks;  /* and at most so many; 0: any */
     const char *reason;       /* measured or counted */
 };
 
@@ -74,6 +75,7 @@ struct gen_plan {
     const char *kernel;        /* "sm90_prefill" */
     const char *template_name; /* file under templates/ */
     const char *split_name;    /* a second one in the same translation unit, for few queries; NULL: none */
+    const char *narrow_name;   /* and a third, for the fewest; NULL: none */
     const char *combine_name;  /* another, of a decode kernel, which combines parts; NULL: none */
     const char *check_name;    /* another, of a checked kernel; NULL: none */
     int32_t launches;          /* a call issues, at most */
@@ -85,6 +87,7 @@ struct gen_plan {
     int32_t paged_variant;   /* the one for caches with pages; of prefill */
     int32_t lengths_variant; /* the one for lists with lengths, where a cache has no pages; of prefill; 0: none */
     int32_t split_variant;   /* the one for few queries, launched in clusters; 0: none */
+    int32_t narrow_variant;  /* the one for the fewest, launched in clusters too; 0: none */
     int32_t check_variant;   /* the one that looks at the lists first; 0: none */
     int32_t combine_variant; /* the one that combines parts; 0: none */
     int32_t number_count;
@@ -116,8 +119,10 @@ smla_status gen_plan_sm90_decode(const struct gen_spec *spec, struct gen_plan *p
 smla_status gen_plan_prefill_reference(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 void gen_plan_add_sm90_attention(const struct gen_spec *spec, struct gen_plan *plan); /* of heads as rows of tiles */
 smla_status gen_plan_add_sm90_attention_turned(const struct gen_spec *spec, struct gen_plan *plan,
-                                               struct gen_refusal *refusal);              /* of heads as columns */
-void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_plan *plan); /* where there is one */
+                                               struct gen_refusal *refusal);            /* of heads as columns */
+void gen_plan_add_sm90_few_queries(const struct gen_spec *spec, struct gen_plan *plan); /* where there is anything */
+void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_plan *plan);
+void gen_plan_add_sm90_prefill_split_narrow(const struct gen_spec *spec, struct gen_plan *plan);
 void gen_plan_add_prefill_check(struct gen_plan *plan); /* to the plan of a prefill kernel that is checked */
 smla_status gen_plan_combine(const struct gen_spec *spec, struct gen_plan *plan, struct gen_refusal *refusal);
 

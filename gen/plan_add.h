@@ -37,4 +37,15 @@ static inline void add_region(struct gen_plan *plan, const char *name, int32_t s
     plan->regions[plan->region_count++] = (struct gen_region){name, offset, size_bytes, holds};
 }
 
+/* A region of another entry point, whose names have this prefix: it begins at 0, wherever the one before ends. */
+static inline void add_region_of(struct gen_plan *plan, const char *prefix, const char *name, int32_t size_bytes,
+                                 const char *holds)
+{
+    const int32_t count = plan->region_count;
+    const bool first = count == 0 || strncmp(plan->regions[count - 1].name, prefix, strlen(prefix)) != 0;
+    add_region(plan, name, size_bytes, holds);
+    if (first)
+        plan->regions[count].offset_bytes = 0;
+}
+
 #endif

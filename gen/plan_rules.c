@@ -14,18 +14,21 @@ void gen_choices_make(const struct gen_plan *plan, int32_t sm_count, const int32
             .cluster_blocks = rule->cluster_blocks,
             .threads = variant->threads,
             .shared_bytes = variant->shared_bytes,
-            .most_units = fit < active_clusters[i] ? fit : active_clusters[i],
+            .blocks_per_query = variant->blocks_per_query,
+            .most_tokens = (fit < active_clusters[i] ? fit : active_clusters[i]) / variant->blocks_per_query,
             .least_topk = (int64_t)(rule->least_key_blocks - 1) * number(plan, "block_keys") + 1,
+            .most_topk =
+                rule->most_key_blocks > 0 ? (int64_t)rule->most_key_blocks * number(plan, "block_keys") : INT64_MAX,
         };
     }
 }
 
-const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t units, int64_t topk,
+const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t tokens, int64_t topk,
                                     int32_t sm_limit)
 {
     for (int32_t i = 0; i < count; i++)
-        if (units <= choices[i].most_units && topk >= choices[i].least_topk &&
-            (sm_limit == 0 || units * choices[i].cluster_blocks <= sm_limit))
+        if (tokens <= choices[i].most_tokens && topk >= choices[i].least_topk && topk <= choices[i].most_topk &&
+            (sm_limit == 0 || tokens * choices[i].blocks_per_query * choices[i].cluster_blocks <= sm_limit))
             return &choices[i];
     return NULL;
 }

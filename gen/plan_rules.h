@@ -10,8 +10,10 @@ struct gen_choice {
     int32_t cluster_blocks;
     int32_t threads;
     int32_t shared_bytes;
-    int64_t most_units; /* of a call */
+    int32_t blocks_per_query; /* clusters a query token */
+    int64_t most_tokens;      /* of a call */
     int64_t least_topk;
+    int64_t most_topk;
 };
 
 /* Works out a plan's rules, in their order, for a device with so many multiprocessors. active_clusters: of each rule,
@@ -20,9 +22,9 @@ struct gen_choice {
 void gen_choices_make(const struct gen_plan *plan, int32_t sm_count, const int32_t active_clusters[GEN_MAX_RULES],
                       struct gen_choice choices[GEN_MAX_RULES]);
 
-/* The first that holds for a call of so many units of work; NULL: the kernel's own variant. sm_limit: the
+/* The first that holds for a call of so many query tokens; NULL: the kernel's own variant. sm_limit: the
  * multiprocessors that the call may take, 0 for all. */
-const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t units, int64_t topk,
+const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t tokens, int64_t topk,
                                     int32_t sm_limit);
 
 #endif

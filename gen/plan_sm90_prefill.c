@@ -147,6 +147,6 @@ smla_status gen_plan_sm90_prefill(const struct gen_spec *spec, struct gen_plan *
     gen_plan_add_sm90_attention(spec, plan);
     const smla_status added = add_variants(spec, plan, refusal);
     if (added == SMLA_OK)
-        gen_plan_add_sm90_prefill_split(spec, plan);
+        gen_plan_add_sm90_few_queries(spec, plan);
     return added;
 }

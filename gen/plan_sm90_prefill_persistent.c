@@ -88,6 +88,6 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
     gen_plan_add_variants(spec, &like, "smla_sm90_prefill_persistent", "smla_sm90_prefill_persistent_paged", plan);
     plan->lengths_variant = plan->variant_count;
     gen_plan_add_variant(spec, &like, "smla_sm90_prefill_persistent_lengths", "_lengths", plan);
-    gen_plan_add_sm90_prefill_split(spec, plan);
+    gen_plan_add_sm90_few_queries(spec, plan);
     return SMLA_OK;
 }

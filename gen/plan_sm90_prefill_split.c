@@ -1,42 +1,25 @@
-/* What few queries add to the plan of an sm_90 prefill kernel for one bf16 cache (templates/sm90_prefill_split.cu).
- *
- * Below half as many units of work as multiprocessors, a query token and up to 64 heads each, most of the device would
- * stand idle: a cluster of blocks shares a unit's keys then. */
+/* What few queries add to the plan of an sm_90 prefill kernel for one bf16 cache: a cluster of blocks shares a unit's
+ * keys (templates/sm90_prefill_split.cu). */
 #include <stdio.h>
 
 #include "plan_add.h"
-#include "plan_formats.h"
 #include "prefill_params.h"
 
 enum { BLOCK_KEYS = 64, BLOCK_HEADS = 64, KEY_SLOTS = 2, STATE_BYTES = 16 };
 
-/* The bits of a query would depend on how many there are. */
-static bool can_split(const struct gen_spec *spec)
-{
-    return !spec->batch_invariant && !spec->has_extra_kv && !gen_plan_dequantises(spec) && spec->d_v == 512;
-}
-
-/* What an entry point has of shared memory begins at 0, wherever the other one's ends. */
-static void add_split_region(struct gen_plan *plan, const char *name, int32_t size_bytes, const char *holds)
-{
-    const struct gen_region *last = &plan->regions[plan->region_count - 1];
-    const bool first = strncmp(last->name, "split_", strlen("split_")) != 0;
-    plan->regions[plan->region_count++] =
-        (struct gen_region){name, first ? 0 : last->offset_bytes + last->size_bytes, size_bytes, holds};
-}
-
 static void add_regions(const struct gen_spec *spec, int32_t p_slots, struct gen_plan *plan)
 {
-    add_split_region(plan, "split_query", BLOCK_HEADS * spec->d_qk * BF16_BYTES,
-                     "query, tiles of 64 columns; at the end half of the part");
-    add_split_region(plan, "split_key", KEY_SLOTS * BLOCK_KEYS * spec->d_qk * BF16_BYTES,
-                     "key slots, tiles of 64 columns; at the end the other half of the part");
-    add_split_region(plan, "split_probability", p_slots * BLOCK_HEADS * BLOCK_KEYS * BF16_BYTES, "P as bf16");
-    add_split_region(plan, "split_rows", BLOCK_HEADS * STATE_BYTES, "the rows' largest logits, references and sums");
-    add_split_region(plan, "split_row_scale", p_slots * BLOCK_HEADS * 4, "factor for out before a block's P.V");
-    add_split_region(plan, "split_barriers",
-                     (KEY_SLOTS + 2 * p_slots + 1 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 */
-                     "mbarriers: key_full for each key slot, p_ready and p_free for each slot of P, logits_done");
+    add_region_of(plan, "split_", "split_query", BLOCK_HEADS * spec->d_qk * BF16_BYTES,
+                  "query, tiles of 64 columns; at the end half of the part");
+    add_region_of(plan, "split_", "split_key", KEY_SLOTS * BLOCK_KEYS * spec->d_qk * BF16_BYTES,
+                  "key slots, tiles of 64 columns; at the end the other half of the part");
+    add_region_of(plan, "split_", "split_probability", p_slots * BLOCK_HEADS * BLOCK_KEYS * BF16_BYTES, "P as bf16");
+    add_region_of(plan, "split_", "split_rows", BLOCK_HEADS * STATE_BYTES,
+                  "the rows' largest logits, references and sums");
+    add_region_of(plan, "split_", "split_row_scale", p_slots * BLOCK_HEADS * 4, "factor for out before a block's P.V");
+    add_region_of(plan, "split_", "split_barriers",
+                  (KEY_SLOTS + 2 * p_slots + 1 + 1) / 2 * 2 * 8, /* the whole is a multiple of 16 */
+                  "mbarriers: key_full for each key slot, p_ready and p_free for each slot of P, logits_done");
 }
 
 static int32_t add_numbers(struct gen_plan *plan, int32_t p_slots)
@@ -48,8 +31,7 @@ static int32_t add_numbers(struct gen_plan *plan, int32_t p_slots)
     add_number(plan, "split_probability_slots", p_slots, "slots", GEN_BY_PLAN,
                p_slots == 2 ? "P of a block beside that of the next"
                             : "a second does not fit beside two slots of such keys");
-    const struct gen_region *last = &plan->regions[plan->region_count - 1];
-    const int32_t shared_bytes = last->offset_bytes + last->size_bytes;
+    const int32_t shared_bytes = regions_end(plan);
     add_number(plan, "split_shared_bytes", shared_bytes, "bytes", GEN_BY_PLAN, "of a block for few queries");
     return shared_bytes;
 }
@@ -66,24 +48,8 @@ static void add_wgmma(struct gen_plan *plan, struct gen_wgmma wanted)
     plan->wgmmas[plan->wgmma_count++] = wanted;
 }
 
-/* Larger clusters first. */
-static void add_rules(struct gen_plan *plan)
-{
-    static const struct gen_rule rules[] = {
-        {.cluster_blocks = 8, .least_key_blocks = 8, .reason = "a block of threads has an eighth of the keys"},
-        {.cluster_blocks = 4, .least_key_blocks = 4, .reason = "a quarter of the keys"},
-        {.cluster_blocks = 2, .least_key_blocks = 2, .reason = "half of the keys; one block a unit takes 21 us"},
-    };
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        plan->rules[plan->rule_count] = rules[i];
-        plan->rules[plan->rule_count++].variant = plan->split_variant;
-    }
-}
-
 void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_plan *plan)
 {
-    if (!can_split(spec))
-        return;
     const int32_t p_slots = spec->d_qk == 512 ? 2 : 1;
     add_regions(spec, p_slots, plan);
     const int32_t shared_bytes = add_numbers(plan, p_slots);
@@ -99,5 +65,4 @@ void gen_plan_add_sm90_prefill_split(const struct gen_spec *spec, struct gen_pla
     snprintf(variant->name, sizeof(variant->name), "sm90_prefill_split_h%d_d%d", spec->h_q, spec->d_qk);
     plan->split_name = "sm90_prefill_split.cu";
     plan->split_variant = plan->variant_count++;
-    add_rules(plan);
 }

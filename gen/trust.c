@@ -13,6 +13,7 @@ static const struct gen_trust table[] = {
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_persistent_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_turned_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_turned_persistent_h*", SMLA_TRUST_VERIFIED, H200},
+    {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_split_narrow_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_split_h*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL, "prefill_check", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL_REFERENCE, "*", SMLA_TRUST_VERIFIED, H200},

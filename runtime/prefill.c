@@ -243,12 +243,13 @@ static rt_cu_function function_of(const smla_kernel *kernel, const smla_prefill_
 }
 
 /* The variant for few queries: a cluster of blocks in place of each. */
-static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choice *choice, struct rt_launch *launch)
+static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choice *choice, int64_t s_q,
+                               struct rt_launch *launch)
 {
     launch->function = kernel->functions[choice->variant];
     launch->threads = choice->threads;
     launch->shared_bytes = choice->shared_bytes;
-    launch->grid_x *= (unsigned int)choice->cluster_blocks;
+    launch->grid_x = (unsigned int)(s_q * choice->blocks_per_query * choice->cluster_blocks);
     rt_launch_in_clusters(launch, (unsigned int)choice->cluster_blocks);
 }
 
@@ -257,9 +258,8 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
                           void *stream)
 {
     struct smla_prefill_params *params = &tensor_params->prefill;
-    const int64_t units = params->s_q * kernel->blocks_per_query;
     const struct gen_choice *choice =
-        gen_choose(kernel->choices, kernel->choice_count, units, params->cache[0].topk, args->sm_limit);
+        gen_choose(kernel->choices, kernel->choice_count, params->s_q, params->cache[0].topk, args->sm_limit);
     struct rt_launch launch = {
         .function = function_of(kernel, args, paged),
         .name = kernel->name,
@@ -272,7 +272,7 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
     smla_status status = SMLA_OK;
 
     if (choice)
-        launch_in_clusters(kernel, choice, &launch);
+        launch_in_clusters(kernel, choice, params->s_q, &launch);
     else if (kernel->tensor_maps)
         status = add_maps(tensors, tensor_params, &launch);
     if (!kernel->check_variant) /* whose call has waited */

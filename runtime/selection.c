@@ -42,10 +42,10 @@ static void note_off(struct rt_selection *selection, const char *name)
 
 static bool is_for_few(const struct gen_plan *plan, int32_t variant)
 {
-    return variant != 0 && variant == plan->split_variant;
+    return variant != 0 && (variant == plan->split_variant || variant == plan->narrow_variant);
 }
 
-/* A kernel is off by its id, or by an entry point that some call cannot do without: that for few queries is none.
+/* A kernel is off by its id, or by an entry point that some call cannot do without: those for few queries are none.
  * name: what it is off by. */
 static smla_status find_off(const struct rt_settings *settings, const struct gen_bundle *bundle, bool *off,
                             char name[RT_DIGEST_HEX])
@@ -80,7 +80,7 @@ static const struct gen_trust *trust_of(const struct gen_bundle *bundle, int32_t
     return gen_trust_find(bundle->plan.family, bundle->spec.op, bundle->plan.variants[variant].name);
 }
 
-/* Of the kernel, without its variant for few queries. */
+/* Of the kernel, without its variants for few queries. */
 static const struct gen_trust *least_trust(const struct gen_bundle *bundle)
 {
     const struct gen_trust *least = trust_of(bundle, 0);
@@ -105,17 +105,27 @@ static void note_trust(struct rt_selection *selection, const struct gen_trust *t
         selection->least_trusted = trust;
 }
 
-/* Without it all queries go the way of many. */
-static void choose_for_few(const struct rt_settings *settings, struct gen_plan *plan, const struct gen_trust *trust,
-                           struct rt_selection *selection)
+/* Its queries go another variant's way, or that of many. */
+static void drop_rules(struct gen_plan *plan, int32_t variant)
 {
-    const char *name = plan->variants[plan->split_variant].name;
+    int32_t left = 0;
+
+    for (int32_t i = 0; i < plan->rule_count; i++)
+        if (plan->rules[i].variant != variant)
+            plan->rules[left++] = plan->rules[i];
+    plan->rule_count = left;
+}
+
+static void choose_for_few(const struct rt_settings *settings, struct gen_plan *plan, int32_t variant,
+                           const struct gen_trust *trust, struct rt_selection *selection)
+{
+    const char *name = plan->variants[variant].name;
 
     if (is_off(settings, name)) {
-        plan->rule_count = 0;
+        drop_rules(plan, variant);
         note_off(selection, name);
     } else if (!is_trusted(settings, trust)) {
-        plan->rule_count = 0;
+        drop_rules(plan, variant);
     } else {
         note_trust(selection, trust);
     }
@@ -129,8 +139,9 @@ static void choose_kernel(const struct rt_settings *settings, struct rt_selectio
     selection->bundles = bundle;
     selection->count = 1;
     note_trust(selection, least_trust(bundle));
-    if (bundle->plan.split_variant != 0)
-        choose_for_few(settings, &bundle->plan, trust_of(bundle, bundle->plan.split_variant), selection);
+    for (int32_t i = 0; i < bundle->plan.variant_count; i++)
+        if (is_for_few(&bundle->plan, i))
+            choose_for_few(settings, &bundle->plan, i, trust_of(bundle, i), selection);
 }
 
 static smla_status make(const smla_kernel_desc *desc, const struct gen_target *target, struct rt_selection *selection)

@@ -270,10 +270,10 @@ static smla_status run_choices(struct run run, const struct gen_bundle *bundle, 
     run.kernel.choice_count = 1;
     run.sm_limit = 0;
     for (int32_t i = 0; status == SMLA_OK && i < kernel->choice_count; i++) {
-        if (kernel->choices[i].most_units == 0)
+        if (kernel->choices[i].most_tokens == 0)
             continue;
         run.kernel.choices[0] = kernel->choices[i];
-        run.kernel.choices[0].most_units = INT64_MAX;
+        run.kernel.choices[0].most_tokens = run.kernel.choices[0].most_topk = INT64_MAX;
         run.variant = bundle->plan.variants[kernel->choices[i].variant].name;
         run.padded = i % 2 == 1;
         run.paged = run.padded;

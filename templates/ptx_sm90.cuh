@@ -109,6 +109,17 @@ __device__ __forceinline__ void cp_async_mbarrier_arrive(u32 mbarrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(mbarrier) : "memory");
 }
 
+/* 9.7.9.25.3.2, .3 cp.async.commit_group, cp.async.wait_group: of this thread's groups at most PENDING are not written. */
+__device__ __forceinline__ void cp_async_commit_group()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int PENDING> __device__ __forceinline__ void cp_async_wait_group()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
 /* 9.7.9.8 ld: bytes that nobody writes while the kernel runs, or zeros and no access. One predicated instruction: with
  * a branch around each load the warps spend their time on joining again. */
 __device__ __forceinline__ uint4 load_global_16_if(bool there, u64 address)
@@ -342,6 +353,24 @@ __device__ __forceinline__ void ldmatrix_x4(u32 (&matrix)[4], u32 address)
                  : "memory");
 }
 
+/* The same with each matrix transposed on its way. */
+__device__ __forceinline__ void ldmatrix_x4_trans(u32 (&matrix)[4], u32 address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+/* 9.7.14.5.14 mma, of one warp: d += a . b, bf16, A by rows and B by columns. */
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* 9.7.13.15.13 mbarrier.arrive.expect_tx: arrives, and the phase waits for so many bytes of asynchronous copies. */
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(u32 mbarrier, u32 bytes)
 {
@@ -436,6 +465,28 @@ __device__ __forceinline__ u32 mapa_shared_cluster(u32 address, u32 rank)
     u32 mapped;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
     return mapped;
+}
+
+/* 9.7.9.12 st.async: into any block's shared memory; the mbarrier, of the same block, is told of the 16 bytes. */
+__device__ __forceinline__ void store_async_f32x4(u32 address, float a, float b, float c, float d, u32 mbarrier)
+{
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                     address),
+                 "f"(a), "f"(b), "f"(c), "f"(d), "r"(mbarrier)
+                 : "memory");
+}
+
+/* 9.7.13.15.16 mbarrier.try_wait.acquire.cluster: what other blocks' st.async wrote is there after it. */
+__device__ __forceinline__ void mbarrier_wait_cluster(u32 mbarrier, u32 parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "WAIT:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra WAIT;\n"
+                 "}\n" ::"r"(mbarrier),
+                 "r"(parity)
+                 : "memory");
 }
 
 /* 9.7.9.8 ld.shared::cluster: any block's bytes, or zeros and no access. */

@@ -15,6 +15,7 @@
  * take turns: each multiplies query by key and does the softmax of every other block, the softmax of a block runs
  * beside P . V of the one before; both multiply P by V, each for half of the columns, and gather the same half of every
  * key. */
+#include "cluster_parts.cuh"
 #include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
@@ -29,6 +30,7 @@
 /* The kernel beside this one has the same words for its own. */
 namespace split
 {
+using namespace cluster_parts;
 
 static constexpr int HEADS = SMLA_BLOCK_HEADS;
 static constexpr int KEY_SLOTS = SMLA_SPLIT_KEY_SLOTS;
@@ -108,66 +110,25 @@ enum named_barrier {
     HALF_READ = 1, /* + half, one warpgroup: all warps have read their half of the slot */
 };
 
-/* ---- The share ---------------------------------------------------------------------------------------------- */
-
-/* The same in every lane: told to the compiler, which keeps wgmma in flight on no path that may part a warp. */
-__device__ __forceinline__ int uniform(int value)
-{
-    return __shfl_sync(0xffffffff, value, 0);
-}
-
-/* A rank's part of a unit's list: neighbours, and as many steps of 16 as other ranks have, or one more. */
-struct share {
-    int rank;
-    int ranks_log2;  /* of the cluster's blocks */
-    int used_ranks;  /* those with entries come first */
-    const i32 *list; /* from the first entry on */
-    int entries;
-    int count; /* blocks of 64 of them */
-};
-
-__device__ __forceinline__ share my_share(const work &w)
-{
-    const smla_key_cache &cache = w.params.cache[0];
-    const int rank = cluster_ctarank(), ranks = cluster_nctarank(), ranks_log2 = 31 - __clz(ranks);
-    const int length = uniform(w.length[0]), steps = length / WGMMA_K + (length % WGMMA_K != 0);
-    const int each = steps >> ranks_log2, more = steps & (ranks - 1);
-    const int first = (rank * each + min(rank, more)) * WGMMA_K;
-    const int entries = max(0, min((each + (rank < more)) * WGMMA_K, length - first));
-    return {rank,
-            ranks_log2,
-            min(ranks, steps),
-            cache.indices + w.token * cache.indices_stride_token + first,
-            entries,
-            entries / KEYS + (entries % KEYS != 0)};
-}
-
 /* ---- Loading ------------------------------------------------------------------------------------------------ */
 
 /* The rows of a block that a thread copies: eight threads a row, 16 rows at once, four turns. */
 static constexpr int COPY_ROWS = WARPGROUP / 8;
 static constexpr int COPY_TURNS = KEYS / COPY_ROWS;
 
-/* An entry of a block of the share; -1 past its end. */
-__device__ __forceinline__ i32 load_entry(const share &s, int block, int key)
-{
-    const int position = block * KEYS + key;
-    return load_global_i32_if(position < s.entries, s.list + position, -1);
-}
-
 /* Reads the entries for this thread's rows of a block. */
 __device__ __forceinline__ void load_entries(const share &s, int block, i32 (&entry)[COPY_TURNS])
 {
 #pragma unroll
     for (int turn = 0; turn < COPY_TURNS; turn++)
-        entry[turn] = load_entry(s, block, turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
+        entry[turn] = load_entry(s, block * KEYS + turn * COPY_ROWS + threadIdx.x % WARPGROUP / 8);
 }
 
 /* Bit j tells whether key j of a block is valid. Every lane gets the same. */
 __device__ __forceinline__ u64 valid_keys(const smla_key_cache &cache, const share &s, int block)
 {
     const int lane = threadIdx.x % 32;
-    const i32 low = load_entry(s, block, lane), high = load_entry(s, block, lane + 32);
+    const i32 low = load_entry(s, block * KEYS + lane), high = load_entry(s, block * KEYS + lane + 32);
     return (u64)__ballot_sync(0xffffffff, (u32)high < cache.s_kv) << 32 |
            __ballot_sync(0xffffffff, (u32)low < cache.s_kv);
 }
@@ -268,16 +229,12 @@ __device__ __forceinline__ void softmax_block(block_memory &memory, float scale_
             max = max_nan(max, max_nan(logit[i], logit[i + 1]));
         max = quad_max(max);
         factor[high] = advance_reference(state.max, state.reference, max == -infinity() ? max : max * scale_log2);
-        /* Before the first key every logit is -inf: any finite reference gives 0. */
-        float reference = state.reference == -infinity() ? 0.0f : state.reference;
-        const bool coarse = fabsf(reference) >= COARSE_LOG2; /* the product is rounded first */
-        const float scale = coarse ? 1.0f : scale_log2;
+        const exponent e = exponent_of(state.reference, scale_log2);
 #pragma unroll
         for (int i = 2 * high; i < KEYS / 2; i += 4)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                const float product = logit[i + j] * scale_log2;
-                logit[i + j] = exp2_approx(fmaf(coarse ? product : logit[i + j], scale, -reference));
+                logit[i + j] = exponentiate(e, logit[i + j]);
                 sum += logit[i + j];
             }
         state.sum = state.sum * factor[high] + quad_sum(sum);
@@ -492,7 +449,6 @@ __device__ __forceinline__ void compute_part(const work &w, const share &s, bloc
 
 /* ---- Combine ------------------------------------------------------------------------------------------------ */
 
-static constexpr int MOST_RANKS = 8;
 static constexpr int QUARTER_CHUNKS_LOG2 = 4;
 static_assert(QUARTER_COLUMNS == CHUNK_ELEMS << QUARTER_CHUNKS_LOG2, "");
 
@@ -517,26 +473,10 @@ __device__ __forceinline__ void weigh_row(const work &w, const share &s, block_m
     const int ranks = 1 << s.ranks_log2;
     const u32 here = shared_window_address(&memory.rows[row]);
     uint4 state[MOST_RANKS]; /* bits of a row_state */
-    float max = -infinity(), reference = -infinity(), sum = 0;
 #pragma unroll
     for (int i = 0; i < MOST_RANKS; i++)
         state[i] = load_shared_cluster_16_if(i < ranks, mapa_shared_cluster(here, rank_after(s, i)));
-#pragma unroll
-    for (int i = 0; i < MOST_RANKS; i++)
-        if (i < ranks) {
-            max = max_nan(max, __uint_as_float(state[i].x));
-            reference = fmaxf(reference, __uint_as_float(state[i].y));
-        }
-#pragma unroll
-    for (int i = 0; i < MOST_RANKS; i++)
-        if (i < ranks) {
-            const float mine = __uint_as_float(state[i].y);
-            /* infinite ones too: their difference would be NaN */
-            const float weight = mine == reference ? 1.0f : exp2_approx(mine - reference);
-            own.weight[i][row] = weight;
-            sum += __uint_as_float(state[i].z) * weight;
-        }
-    own.out_scale[row] = finish_row(w, row, max, reference, sum, writes);
+    own.out_scale[row] = weigh_parts<HEADS>(w, row, load_sink(w, row), state, ranks, &own.weight[0][row], writes);
 }
 
 /* What a thread reads of a quarter's parts, as much whatever the cluster: many groups of few ranks. Rank by rank within
@@ -644,7 +584,7 @@ __device__ __forceinline__ void prefill(const smla_prefill_params &params)
     extern __shared__ __align__(1024) u8 shared[];
     block_memory &memory = *(block_memory *)shared;
     griddepcontrol_wait();
-    const int half = uniform(threadIdx.x / WARPGROUP);
+    const int half = warp_uniform(threadIdx.x / WARPGROUP);
     const int unit = clusterid_x(), first_head = unit % SMLA_HEAD_BLOCKS * HEADS;
     const work w = make_work(params, {unit / SMLA_HEAD_BLOCKS}, first_head, min(HEADS, SMLA_H_Q - first_head));
     const share s = my_share(w);

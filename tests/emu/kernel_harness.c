@@ -48,15 +48,16 @@ static const struct emu_kernel *find_entry(const struct harness *harness, const 
     return NULL;
 }
 
-/* The entry point of the variant that a call with lengths takes, or of the one for clusters. */
+/* The entry point of the variant that a call with lengths takes, or of one for clusters. */
 static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
 {
     struct gen_refusal refusal;
     struct gen_bundle bundle;
     if (gen_bundle_make(desc, NULL, &bundle, &refusal) != SMLA_OK)
         return;
+    const int32_t for_few = harness->narrow ? bundle.plan.narrow_variant : bundle.plan.split_variant;
     const struct gen_variant *variant =
-        &bundle.plan.variants[harness->cluster_blocks > 1 ? bundle.plan.split_variant : bundle.plan.lengths_variant];
+        &bundle.plan.variants[harness->cluster_blocks > 1 ? for_few : bundle.plan.lengths_variant];
     harness->kernel = find_entry(harness, variant);
     harness->blocks_per_query = variant->blocks_per_query;
     harness->blocks_per_sm = variant->blocks_per_sm;
@@ -72,7 +73,7 @@ static void find_kernel(struct harness *harness, const smla_kernel_desc *desc)
     gen_bundle_free(&bundle);
 }
 
-static bool open_variant(struct harness *harness, const smla_kernel_desc *desc, int32_t cluster_blocks,
+static bool open_variant(struct harness *harness, const smla_kernel_desc *desc, bool narrow, int32_t cluster_blocks,
                          char why[HARNESS_WHY])
 {
     const smla_context_desc context_desc = {.struct_size = sizeof(context_desc)};
@@ -82,6 +83,7 @@ static bool open_variant(struct harness *harness, const smla_kernel_desc *desc, 
                                 .h_q = desc->h_q,
                                 .d_qk = desc->d_qk,
                                 .cluster_blocks = cluster_blocks,
+                                .narrow = narrow,
                                 .support = {.struct_size = sizeof(smla_support)}};
     bool fine = smla_context_create(&context_desc, &context) == SMLA_OK &&
                 smla_query_support(context, desc, &harness->support) == SMLA_OK &&
@@ -104,15 +106,15 @@ bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t 
 {
     const smla_kernel_desc desc = {
         .struct_size = sizeof(desc), .op = op, .h_q = h_q, .d_qk = d_qk, .flags = flags, .target = "90"};
-    return open_variant(harness, &desc, 1, why);
+    return open_variant(harness, &desc, false, 1, why);
 }
 
-bool harness_open_split(struct harness *harness, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
+bool harness_open_split(struct harness *harness, bool narrow, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
                         char why[HARNESS_WHY])
 {
     const smla_kernel_desc desc = {
         .struct_size = sizeof(desc), .op = SMLA_OP_PREFILL, .h_q = h_q, .d_qk = d_qk, .target = "90"};
-    return open_variant(harness, &desc, cluster_blocks, why);
+    return open_variant(harness, &desc, narrow, cluster_blocks, why);
 }
 
 bool harness_open_decode(struct harness *harness, bool batch_invariant, int32_t h_q, int32_t d_qk,
@@ -124,7 +126,7 @@ bool harness_open_decode(struct harness *harness, bool batch_invariant, int32_t 
                                    .d_qk = d_qk,
                                    .batch_invariant = batch_invariant,
                                    .target = "90"};
-    return open_variant(harness, &desc, 1, why);
+    return open_variant(harness, &desc, false, 1, why);
 }
 
 void harness_close(struct harness *harness)

@@ -33,7 +33,8 @@ struct harness {
     int32_t threads;
     int32_t shared_bytes;
     float sm_scale;         /* of calls; 0: 1 / sqrt(512) */
-    int32_t cluster_blocks; /* a query's; 1: no cluster */
+    int32_t cluster_blocks; /* a unit's; 1: no cluster */
+    bool narrow;            /* in clusters: the variant for the fewest queries */
     /* Of decode: `kernel` is the main one, or the one that combines; both are launched. */
     const struct emu_kernel *main, *combine;
     int32_t combine_threads;
@@ -43,8 +44,8 @@ struct harness {
 /* Generates the kernel's PTX through smla (NVRTC: SMLA_NVRTC, else the one found) and loads it. */
 bool harness_open(struct harness *harness, uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk,
                   char why[HARNESS_WHY]);
-/* The variant for few queries, in clusters of so many blocks. */
-bool harness_open_split(struct harness *harness, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
+/* The variant for few queries, or for the fewest, in clusters of so many blocks. */
+bool harness_open_split(struct harness *harness, bool narrow, int32_t cluster_blocks, int32_t h_q, int32_t d_qk,
                         char why[HARNESS_WHY]);
 /* Decode's two kernels. A call's queries are then as many requests. */
 bool harness_open_decode(struct harness *harness, bool batch_invariant, int32_t h_q, int32_t d_qk,

@@ -123,15 +123,14 @@ static void persistent_kernel(void **state)
 }
 
 /* Few queries: clusters of each size, keys for all of a cluster's blocks, for some and for none. */
-static void split_kernel(void **state)
+static void run_in_clusters(bool narrow)
 {
     static const int64_t calls[][2] = {{2, 640}, {1, 300}, {4, 130}, {1, 0}};
-    (void)state;
     for (int32_t cluster = 2; cluster <= 8; cluster *= 2)
         for (int32_t d_qk = 512; d_qk <= 576; d_qk += 64) {
             struct harness harness;
             char why[HARNESS_WHY];
-            if (!harness_open_split(&harness, cluster, 64, d_qk, why))
+            if (!harness_open_split(&harness, narrow, cluster, 64, d_qk, why))
                 fail_msg("%s", why);
             for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
                 struct harness_call call;
@@ -144,6 +143,18 @@ static void split_kernel(void **state)
             }
             harness_close(&harness);
         }
+}
+
+static void split_kernel(void **state)
+{
+    (void)state;
+    run_in_clusters(false);
+}
+
+static void narrow_kernel(void **state)
+{
+    (void)state;
+    run_in_clusters(true);
 }
 
 /* A result must not hang on an order of sums, nor on the last bits of approximate functions. */
@@ -208,9 +219,10 @@ static void register_rows(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule),    cmocka_unit_test(short_lists),  cmocka_unit_test(every_shape),
-        cmocka_unit_test(persistent_kernel), cmocka_unit_test(split_kernel), cmocka_unit_test(every_arithmetic),
-        cmocka_unit_test(reference_kernel),  cmocka_unit_test(cost),         cmocka_unit_test(register_rows),
+        cmocka_unit_test(every_schedule),    cmocka_unit_test(short_lists),      cmocka_unit_test(every_shape),
+        cmocka_unit_test(persistent_kernel), cmocka_unit_test(split_kernel),     cmocka_unit_test(narrow_kernel),
+        cmocka_unit_test(every_arithmetic),  cmocka_unit_test(reference_kernel), cmocka_unit_test(cost),
+        cmocka_unit_test(register_rows),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

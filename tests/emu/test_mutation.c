@@ -24,6 +24,8 @@ static const struct equivalent equivalents[] = {
      "the lanes of an emulated warp have one clock: each one's copies are there when all have waited"},
     {"smla_sm90_prefill_split", "bar.warp.sync",
      "the lanes of an emulated warp have one clock: each has read before any writes (racecheck tells)"},
+    {"smla_sm90_prefill_split_narrow", "bar.warp.sync",
+     "the lanes of an emulated warp have one clock: each one's copies are there when all have waited"},
     {"smla_sm90_prefill_split", "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64",
      "a turn at the matrix unit: without it the values are the same, later"},
 };
@@ -162,13 +164,13 @@ static void hunt(uint32_t op, uint32_t flags, int32_t h_q, int32_t d_qk, int64_t
     harness_close(&harness);
 }
 
-/* Two blocks of threads a query, with so many keys that slots are filled again, and with few, down to none; last blocks
- * of every length. Logits of which later ones are larger by more than the threshold. */
-static void hunt_split(int32_t d_qk, struct tally *tally)
+/* Two blocks of threads a unit, with so many keys that slots are filled again, and with few, down to none; last
+ * blocks of every length. Logits of which later ones are larger by more than the threshold. */
+static void hunt_split(bool narrow, int32_t d_qk, struct tally *tally)
 {
     struct harness harness;
     char why[HARNESS_WHY];
-    if (!harness_open_split(&harness, 2, 64, d_qk, why))
+    if (!harness_open_split(&harness, narrow, 2, 64, d_qk, why))
         fail_msg("%s", why);
     harness.sm_scale = 1;
     hunt_in(&harness, 1, (int64_t[]){512, 224, 192, 160, 16}, 5, tally);
@@ -200,8 +202,10 @@ static void every_deletion_is_noticed(void **state)
     hunt(SMLA_OP_PREFILL, SMLA_KERNEL_NOT_PERSISTENT, 8, 512, 1, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 8, 512, 7, 300, &tally);
     hunt(SMLA_OP_PREFILL, 0, 32, 512, 3, 700, &tally);
-    hunt_split(512, &tally);
-    hunt_split(576, &tally);
+    hunt_split(false, 512, &tally);
+    hunt_split(false, 576, &tally);
+    hunt_split(true, 512, &tally);
+    hunt_split(true, 576, &tally);
     hunt(SMLA_OP_PREFILL_REFERENCE, 0, 64, 512, 1, 3, &tally);
     hunt_decode(false, 64, 512, (int64_t[]){700, 64}, 2, &tally);
     hunt_decode(false, 8, 512, (int64_t[]){700, 64}, 2, &tally);

@@ -292,9 +292,9 @@ static void test_25_28_bundle_holds_every_include(void **state)
     gen_bundle_flatten(&bundle, &flat);
     assert_false(flat.failed);
     assert_null(strstr(flat.bytes, "\n#include"));
-    static const char *const once[] = {"#define SMLA_CONFIG_CUH", "#define SMLA_TYPES_CUH",
-                                       "smla_sm90_prefill_persistent(", "smla_sm90_prefill_split(",
-                                       "#define SMLA_WGMMA_CUH"};
+    static const char *const once[] = {"#define SMLA_CONFIG_CUH",         "#define SMLA_TYPES_CUH",
+                                       "smla_sm90_prefill_persistent(",   "smla_sm90_prefill_split(",
+                                       "smla_sm90_prefill_split_narrow(", "#define SMLA_WGMMA_CUH"};
     for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
         const char *first = strstr(flat.bytes, once[i]);
         assert_non_null(first);
@@ -340,22 +340,23 @@ static void for_each_sm90_prefill(void (*check)(const struct gen_bundle *bundle)
 
 static void check_regions(const struct gen_bundle *bundle)
 {
-    int32_t end = 0;
-    bool split = false;
+    const int32_t variants[] = {0, bundle->plan.split_variant, bundle->plan.narrow_variant};
+    static const char *const prefixes[] = {"", "split_", "narrow_"}; /* another entry point's begin at 0 */
+    int32_t end = 0, at = 0;
     for (int32_t i = 0; i < bundle->plan.region_count; i++) {
         const struct gen_region *region = &bundle->plan.regions[i];
-        if (!split && strncmp(region->name, "split_", 6) == 0) { /* another entry point's begin */
-            assert_int_equal(end, bundle->plan.variants[0].shared_bytes);
-            split = true;
+        if (at < 2 && strncmp(region->name, prefixes[at + 1], strlen(prefixes[at + 1])) == 0) {
+            assert_int_equal(end, bundle->plan.variants[variants[at]].shared_bytes);
+            at++;
             end = 0;
         }
         assert_int_equal(region->offset_bytes, end);
         assert_int_equal(region->offset_bytes % 8, 0);
         end += region->size_bytes;
+        assert_true(end <= bundle->spec.target->shared_bytes);
     }
-    assert_int_equal(end, bundle->plan.variants[split ? bundle->plan.split_variant : 0].shared_bytes);
-    assert_int_equal(split, bundle->plan.split_variant != 0);
-    assert_true(end <= bundle->spec.target->shared_bytes);
+    assert_int_equal(end, bundle->plan.variants[variants[at]].shared_bytes);
+    assert_int_equal(at, variants[1] != 0 ? 2 : 0);
 }
 
 static void regions_do_not_overlap(void **state)
@@ -397,60 +398,102 @@ static void registers_add_up(void **state)
 
 /* ---- Rules ---- */
 
-/* The cluster that a call gets; 0: the kernel's own variant. */
-static int32_t cluster_of(const struct gen_plan *plan, int32_t sm_count, int64_t units, int64_t topk)
+/* What a call of so many queries gets: the variant and its cluster; the kernel's own and 0. */
+static void check_choice(const struct gen_plan *plan, int32_t sm_count, int64_t tokens, int64_t topk, int32_t variant,
+                         int32_t cluster_blocks)
 {
-    static const int32_t any[GEN_MAX_RULES] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
+    static const int32_t any[GEN_MAX_RULES] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX,
+                                               INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
     struct gen_choice choices[GEN_MAX_RULES];
     gen_choices_make(plan, sm_count, any, choices);
-    const struct gen_choice *choice = gen_choose(choices, plan->rule_count, units, topk, 0);
-    if (!choice)
-        return 0;
-    assert_int_equal(choice->variant, plan->split_variant);
-    assert_int_equal(choice->threads, plan->variants[choice->variant].threads);
-    assert_int_equal(choice->shared_bytes, plan->variants[choice->variant].shared_bytes);
-    return choice->cluster_blocks;
+    const struct gen_choice *choice = gen_choose(choices, plan->rule_count, tokens, topk, 0);
+    if (cluster_blocks == 0) {
+        assert_null(choice);
+        return;
+    }
+    assert_non_null(choice);
+    assert_int_equal(choice->variant, variant);
+    assert_int_equal(choice->cluster_blocks, cluster_blocks);
+    assert_int_equal(choice->threads, plan->variants[variant].threads);
+    assert_int_equal(choice->shared_bytes, plan->variants[variant].shared_bytes);
+    assert_int_equal(choice->blocks_per_query, plan->variants[variant].blocks_per_query);
 }
 
 static void few_queries_are_split(void **state)
 {
     static const struct {
         int32_t sm_count;
-        int64_t units, topk;
+        int64_t tokens, topk;
+        bool narrow;
         int32_t cluster;
     } rows[] = {
-        {132, 1, 640, 8},  {132, 16, 640, 8},   {132, 17, 640, 4},
-        {132, 33, 640, 4}, {132, 34, 640, 2},   {132, 66, 640, 2},
-        {132, 67, 640, 0}, {132, 4096, 640, 0}, {132, 1, 449, 8},
-        {132, 1, 448, 4},  {132, 1, 193, 4},    {132, 1, 192, 2},
-        {132, 1, 65, 2},   {132, 1, 64, 0},     {132, 1, 0, 0},
-        {114, 14, 640, 8}, {114, 15, 640, 4},   {114, 58, 640, 0},
-        {2, 1, 640, 2},    {1, 1, 640, 0},      {132, INT32_MAX, INT32_MAX, 0},
+        {132, 1, 640, true, 8},
+        {132, 4, 640, true, 8},
+        {132, 5, 640, true, 4},
+        {132, 8, 640, true, 4},
+        {132, 9, 640, true, 2},
+        {132, 16, 640, true, 2},
+        {132, 9, 768, true, 2},
+        {132, 9, 769, false, 8},
+        {132, 5, 1536, true, 4},
+        {132, 5, 1537, false, 8},
+        {132, 1, 100000, true, 8},
+        {132, 16, 769, false, 8},
+        {132, 17, 640, false, 4},
+        {132, 33, 640, false, 4},
+        {132, 34, 640, false, 2},
+        {132, 66, 640, false, 2},
+        {132, 67, 640, false, 0},
+        {132, 4096, 640, false, 0},
+        {132, 1, 449, true, 8},
+        {132, 1, 448, true, 4},
+        {132, 1, 193, true, 4},
+        {132, 1, 192, true, 2},
+        {132, 1, 65, true, 2},
+        {132, 1, 64, false, 0},
+        {132, 1, 0, false, 0},
+        {132, 17, 192, false, 2},
+        {114, 14, 640, true, 2},
+        {114, 15, 640, false, 4},
+        {114, 58, 640, false, 0},
+        {31, 1, 640, true, 4},
+        {15, 1, 640, true, 2},
+        {7, 1, 640, false, 4},
+        {2, 1, 640, false, 2},
+        {1, 1, 640, false, 0},
+        {132, INT32_MAX, INT32_MAX, false, 0},
     };
     struct gen_bundle bundle;
     (void)state;
     make_bundle(SMLA_OP_PREFILL, "90", &bundle);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_int_equal(cluster_of(&bundle.plan, rows[i].sm_count, rows[i].units, rows[i].topk), rows[i].cluster);
+        check_choice(&bundle.plan, rows[i].sm_count, rows[i].tokens, rows[i].topk,
+                     rows[i].narrow ? bundle.plan.narrow_variant : bundle.plan.split_variant, rows[i].cluster);
     gen_bundle_free(&bundle);
 }
 
 /* Where fewer clusters run at once than there are multiprocessors for, smaller ones are taken. */
 static void clusters_that_do_not_fit_are_not_taken(void **state)
 {
-    static const int32_t active[GEN_MAX_RULES] = {0, 30, 60};
+    static const int32_t active[GEN_MAX_RULES] = {0, 3, 7, 0, 30, 60};
     struct gen_choice choices[GEN_MAX_RULES];
     struct gen_bundle bundle;
     (void)state;
     make_bundle(SMLA_OP_PREFILL, "90", &bundle);
     gen_choices_make(&bundle.plan, 132, active, choices);
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 0)->cluster_blocks, 4);
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 30, 640, 0)->cluster_blocks, 4);
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 31, 640, 0)->cluster_blocks, 2);
-    assert_null(gen_choose(choices, bundle.plan.rule_count, 61, 640, 0));
-    assert_int_equal(gen_choose(choices, bundle.plan.rule_count, 1, 640, 3)->cluster_blocks,
-                     2); /* a call's own limit */
-    assert_null(gen_choose(choices, bundle.plan.rule_count, 2, 640, 3));
+    const int32_t count = bundle.plan.rule_count, narrow = bundle.plan.narrow_variant;
+    assert_int_equal(gen_choose(choices, count, 1, 640, 0)->cluster_blocks, 2); /* four clusters a query */
+    assert_int_equal(gen_choose(choices, count, 1, 640, 0)->variant, narrow);
+    assert_int_equal(gen_choose(choices, count, 2, 640, 0)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, count, 2, 640, 0)->variant, bundle.plan.split_variant);
+    assert_int_equal(gen_choose(choices, count, 30, 640, 0)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, count, 31, 640, 0)->cluster_blocks, 2);
+    assert_null(gen_choose(choices, count, 61, 640, 0));
+    /* a call's own limit */
+    assert_int_equal(gen_choose(choices, count, 1, 640, 8)->variant, narrow);
+    assert_int_equal(gen_choose(choices, count, 1, 640, 7)->cluster_blocks, 4);
+    assert_int_equal(gen_choose(choices, count, 1, 640, 3)->cluster_blocks, 2);
+    assert_null(gen_choose(choices, count, 2, 640, 3));
     gen_bundle_free(&bundle);
 }
 
@@ -471,8 +514,9 @@ static void what_is_not_split(void **state)
         struct gen_bundle bundle;
         struct gen_refusal refusal = {""};
         assert_int_equal(gen_bundle_make(&descs[i], NULL, &bundle, &refusal), SMLA_OK);
-        assert_int_equal(bundle.plan.rule_count, i < 2 ? 3 : 0);
+        assert_int_equal(bundle.plan.rule_count, i < 2 ? 6 : 0);
         assert_int_equal(bundle.plan.split_variant != 0, i < 2);
+        assert_int_equal(bundle.plan.narrow_variant != 0, i < 2);
         gen_bundle_free(&bundle);
     }
 }

@@ -50,7 +50,8 @@ static int setup(void **state)
         return -1;
     *state = call;
     world_open_stubs(&call->world);
-    call->world.nvrtc->entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split smla_prefill_check";
+    call->world.nvrtc->entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split "
+                               "smla_sm90_prefill_split_narrow smla_prefill_check";
     if (smla_context_create(&context_desc, &call->world.context) != SMLA_OK)
         return -1;
     call->kernel = must_prepare(call->world.context, &one);
@@ -97,6 +98,7 @@ static void must_refuse(const struct call *call, smla_kernel *kernel, const char
     assert_true(call->world.driver->calls("cuLaunchKernelEx") <= 1);
     assert_null(strstr(call->world.driver->log(), "function 301,"));
     assert_null(strstr(call->world.driver->log(), "function 321,"));
+    assert_null(strstr(call->world.driver->log(), "function 331,"));
     assert_ptr_equal(call->world.driver->get_current(), TEST_CONTEXT);
 }
 
@@ -112,11 +114,11 @@ static const char expected_calls[] =
     "cuPointerGetAttributes(4, 30004)\n"
     "cuPointerGetAttributes(4, 40004)\n"
     "cuMemsetD32Async(90008, ffffffff, 2, stream 51)\n"
-    "cuLaunchKernelEx(grid 7 1 1, block 256 1 1, shared 0, stream 51, attrs 0, function 331, extra none, ctx c1)\n"
+    "cuLaunchKernelEx(grid 7 1 1, block 256 1 1, shared 0, stream 51, attrs 0, function 341, extra none, ctx c1)\n"
     "cuMemcpyAsync(from 90008, 8, stream 51)\n"
     "cuStreamSynchronize(stream 51)\n"
     "cuCtxGetCurrent()\n"
-    "cuLaunchKernelEx(grid 14 1 1, block 256 1 1, shared ";
+    "cuLaunchKernelEx(grid 56 1 1, block 576 1 1, shared ";
 
 static void makes_exactly_these_calls(void **state)
 {
@@ -127,7 +129,7 @@ static void makes_exactly_these_calls(void **state)
     must_prefill(call, call->kernel);
     assert_memory_equal(call->world.driver->log(), expected_calls, sizeof expected_calls - 1);
     assert_null(strstr(call->world.driver->log(), "(6: 1"));
-    assert_non_null(strstr(call->world.driver->log(), "function 321, extra none, ctx c1)\n"));
+    assert_non_null(strstr(call->world.driver->log(), "function 331, extra none, ctx c1)\n"));
     assert_int_equal(call->world.driver->calls(NULL), 14);
     assert_ptr_equal(params->out, DEVICE(void, 0x60000)); /* the kernel's parameter, not the check's */
 }
@@ -425,7 +427,8 @@ static smla_status prepare_without(const char *symbol, smla_context **context, s
     const smla_kernel_desc desc = checked_desc();
 
     world_open_stubs(&world);
-    world.nvrtc->entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split smla_prefill_check";
+    world.nvrtc->entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split "
+                         "smla_sm90_prefill_split_narrow smla_prefill_check";
     world.driver->missing = symbol;
     world.driver->missing_why = 1;
     assert_int_equal(smla_context_create(&context_desc, context), SMLA_OK);
@@ -468,7 +471,7 @@ static void support_tells(void **state)
     desc.target = "90";
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.launches, 2);
-    assert_int_equal(support.variants, 4);
+    assert_int_equal(support.variants, 5);
     desc.flags &= ~(uint32_t)SMLA_KERNEL_CHECKED;
     assert_int_equal(smla_query_support(NULL, &desc, &plain), SMLA_OK);
     assert_string_equal(support.variant, plain.variant);

@@ -25,8 +25,9 @@ static void test_21_ptx_is_asked_for_and_its_refusal_told(void **state)
     (void)state;
 
     world_open_stubs(&world);
-    world.nvrtc->entry = "smla_sm90_prefill()\n{ warble.u32; }\n.visible .entry smla_sm90_prefill_paged()\n{ ret; }\n"
-                         ".visible .entry smla_sm90_prefill_split";
+    world.nvrtc->entry =
+        "smla_sm90_prefill()\n{ warble.u32; }\n.visible .entry smla_sm90_prefill_paged()\n{ ret; }\n"
+        ".visible .entry smla_sm90_prefill_split()\n{ ret; }\n.visible .entry smla_sm90_prefill_split_narrow";
     smla_context *context = open_context(STUB_NVRTC_PATH);
     assert_int_equal(smla_prepare(context, &desc, &kernel), SMLA_ERROR_DRIVER);
     assert_error(SMLA_ERROR_DRIVER, "cuLibraryLoadData of smla_sm90_prefill", "CUDA_ERROR_INVALID_PTX");

@@ -50,6 +50,7 @@ void world_serve_all(struct world *world)
     static const struct stub_kernel kernels[] = {
         {"sm90_prefill.cu", "smla_sm90_prefill smla_sm90_prefill_paged", sizeof(struct smla_prefill_params)},
         {"sm90_prefill_split.cu", "smla_sm90_prefill_split", sizeof(struct smla_prefill_params)},
+        {"sm90_prefill_split_narrow.cu", "smla_sm90_prefill_split_narrow", sizeof(struct smla_prefill_params)},
         {"sm90_prefill_turned.cu", "smla_sm90_prefill_turned smla_sm90_prefill_turned_paged",
          sizeof(struct smla_prefill_params)},
         {"sm90_prefill_turned_persistent.cu",

@@ -115,14 +115,14 @@ static void few_queries_go_the_way_of_many(void **state)
 
     open_context("", 0);
     smla_kernel *kernel = must_prepare(context, &desc);
-    assert_int_equal(kernel->choice_count, 3);
+    assert_int_equal(kernel->choice_count, 6);
     smla_kernel_destroy(kernel);
     const smla_support before = support_of(&desc);
     assert_string_equal(before.switched_off, "");
     open_context("nothing, sm90_prefill_*split*", 0);
     const smla_support support = support_of(&desc);
     assert_int_equal(support.supported, 1);
-    assert_string_equal(support.switched_off, "sm90_prefill_split_h64_d512");
+    assert_string_equal(support.switched_off, "sm90_prefill_split_h64_d512 sm90_prefill_split_narrow_h64_d512");
     assert_string_equal(support.kernel_id, before.kernel_id); /* the same code, in which it is not called */
     assert_int_equal(events_of(context, SMLA_EVENT_SWITCHED_OFF, NULL), 0); /* asking is none */
     kernel = must_prepare(context, &desc);
@@ -131,7 +131,12 @@ static void few_queries_go_the_way_of_many(void **state)
     assert_int_equal(events_of(context, SMLA_EVENT_SWITCHED_OFF, &event), 1);
     assert_int_equal(event.status, SMLA_OK);
     assert_string_equal(event.message, "prefill h_q=64 d_qk=512 d_v=512 kv=bf16 not_persistent target=90a is served "
-                                       "without what is switched off: sm90_prefill_split_h64_d512");
+                                       "without what is switched off: sm90_prefill_split_h64_d512 "
+                                       "sm90_prefill_split_narrow_h64_d512");
+    open_context("sm90_prefill_split_narrow*", 0); /* the fewest go the way of few */
+    kernel = must_prepare(context, &desc);
+    assert_int_equal(kernel->choice_count, 3);
+    smla_kernel_destroy(kernel);
 }
 
 static void a_kernel_without_another_is_refused(void **state)
@@ -178,7 +183,7 @@ static void instead_of_a_persistent_kernel(void **state)
     assert_int_equal(support.blocks_per_sm, 0);
     smla_kernel *kernel = must_prepare(context, &desc);
     assert_int_equal(kernel->blocks_per_sm, 0);
-    assert_int_equal(kernel->choice_count, 3);
+    assert_int_equal(kernel->choice_count, 6);
     smla_kernel_destroy(kernel);
     open_context("*persistent* sm90_prefill_h64*", 0);
     must_refuse(&desc, "sm90_prefill_h64_d512", "\"sm90_prefill_h64*\"");
@@ -243,7 +248,8 @@ static void the_description_wins(void **state)
     open_context("", 0);
     smla_kernel_destroy(must_prepare(context, &desc));
     open_context("*split*", 0);
-    assert_string_equal(support_of(&desc).switched_off, "sm90_prefill_split_h64_d512");
+    assert_string_equal(support_of(&desc).switched_off,
+                        "sm90_prefill_split_h64_d512 sm90_prefill_split_narrow_h64_d512");
     /* read when the context is created, and no more */
     setenv("SMLA_DISABLE", "*", 1);
     smla_kernel_destroy(must_prepare(context, &desc));

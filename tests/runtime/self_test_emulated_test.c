@@ -185,6 +185,7 @@ static void a_wrong_kernel_is_caught(void **state)
                    "sm90_prefill_turned_persistent_h12_d576_paged ");
     must_be_caught(&descs[2], "smla_sm90_prefill_persistent_lengths", "sm90_prefill_persistent_h58_d512_lengths ");
     must_be_caught(&descs[2], "smla_sm90_prefill_split", "sm90_prefill_split_h58_d512 ");
+    must_be_caught(&descs[2], "smla_sm90_prefill_split_narrow", "sm90_prefill_split_narrow_h58_d512 ");
     must_be_caught(&descs[5], "smla_sm90_decode_turned", "sm90_decode_turned_h12_d512_v41_v41_fp4 ");
     must_be_caught(&descs[5], "smla_decode_combine", "sm90_decode_turned_h12_d512_v41_v41_fp4 ");
 }

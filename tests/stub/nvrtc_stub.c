@@ -22,8 +22,9 @@ static void reset(void)
         .minor = 9,
         .arch_count = 4,
         .archs = {80, 90, 100, 103},
-        .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split smla_sm90_prefill_turned "
-                 "smla_sm90_prefill_turned_paged smla_sm90_prefill_turned_persistent "
+        .entry = "smla_sm90_prefill smla_sm90_prefill_paged smla_sm90_prefill_split "
+                 "smla_sm90_prefill_split_narrow smla_sm90_prefill_turned smla_sm90_prefill_turned_paged "
+                 "smla_sm90_prefill_turned_persistent "
                  "smla_sm90_prefill_turned_persistent_paged smla_sm90_prefill_persistent "
                  "smla_sm90_prefill_persistent_paged smla_sm90_prefill_persistent_lengths",
         .compile_log = "",
