@@ -75,9 +75,11 @@ static void print_rules(const struct gen_plan *plan, struct gen_text *text)
             snprintf(most, sizeof(most), ", at most %d", rule->most_key_blocks);
         gen_text_add(text,
                      "rule: %s in clusters of %d, where %d a unit (%d a query) are no more than multiprocessors, and "
-                     "topk has %d blocks of keys or more%s: %s\n",
+                     "topk has %d blocks of keys or more%s%s: %s\n",
                      plan->variants[rule->variant].name, rule->cluster_blocks, rule->cluster_blocks,
-                     plan->variants[rule->variant].blocks_per_query, rule->least_key_blocks, most, rule->reason);
+                     plan->variants[rule->variant].blocks_per_query, rule->least_key_blocks, most,
+                     rule->takes_last_round ? "; and for what a persistent kernel's last round is left with" : "",
+                     rule->reason);
     }
 }
 

@@ -58,7 +58,8 @@ struct gen_rule {
     int32_t cluster_blocks;   /* blocks of threads a unit; holds while all units' fit on the multiprocessors */
     int32_t least_key_blocks; /* and topk has at least so many blocks of keys */
     int32_t most_key_blocks;  /* and at most so many; 0: any */
-    const char *reason;       /* measured or counted */
+    bool takes_last_round; /* also the last tokens of a long call, which a persistent kernel would have a round for */
+    const char *reason;    /* measured or counted */
 };
 
 /* Another kernel of a decode description beside its own: tiles of fewer heads, so more blocks of threads with less to

@@ -19,6 +19,7 @@ void gen_choices_make(const struct gen_plan *plan, int32_t sm_count, const int32
             .least_topk = (int64_t)(rule->least_key_blocks - 1) * number(plan, "block_keys") + 1,
             .most_topk =
                 rule->most_key_blocks > 0 ? (int64_t)rule->most_key_blocks * number(plan, "block_keys") : INT64_MAX,
+            .takes_last_round = rule->takes_last_round,
         };
     }
 }

@@ -14,6 +14,7 @@ struct gen_choice {
     int64_t most_tokens;      /* of a call */
     int64_t least_topk;
     int64_t most_topk;
+    bool takes_last_round;
 };
 
 /* Works out a plan's rules, in their order, for a device with so many multiprocessors. active_clusters: of each rule,

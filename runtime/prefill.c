@@ -256,14 +256,70 @@ static void launch_in_clusters(const smla_kernel *kernel, const struct gen_choic
     rt_launch_in_clusters(launch, (unsigned int)choice->cluster_blocks);
 }
 
+/* The tokens that would have a persistent kernel's last round for themselves, and are fewer than blocks of threads,
+ * where another variant is to have them: *choice. With lengths there are no rounds. */
+static int64_t tokens_of_last_round(const smla_kernel *kernel, const smla_prefill_args *args, int64_t blocks,
+                                    const struct gen_choice **choice)
+{
+    const int64_t units = args->s_q * kernel->blocks_per_query, left = units % blocks / kernel->blocks_per_query;
+
+    if (kernel->blocks_per_sm == 0 || units <= blocks || args->topk_length != NULL)
+        return 0;
+    if (left == 0 || left * kernel->blocks_per_query != units % blocks)
+        return 0;
+    *choice = gen_choose(kernel->choices, kernel->choice_count, left, args->topk, args->sm_limit);
+    return *choice && (*choice)->takes_last_round ? left : 0;
+}
+
+/* Makes them those of a call without its first tokens. */
+static void skip_tokens(int64_t tokens, struct smla_prefill_params *params)
+{
+    params->s_q -= tokens;
+    params->query = (const uint16_t *)params->query + tokens * params->query_stride_token;
+    params->out = (uint16_t *)params->out + tokens * params->out_stride_token;
+    if (params->lse)
+        params->lse += tokens * params->lse_stride_token;
+    if (params->max_logits)
+        params->max_logits += tokens * params->max_logits_stride_token;
+    if (params->cache[0].indices)
+        params->cache[0].indices += tokens * params->cache[0].indices_stride_token;
+}
+
+/* What a call launches. */
+struct prefill_launches {
+    struct rt_launch launch[2];
+    struct smla_prefill_params last; /* of the second: the last round's tokens */
+    int count;
+};
+
+/* Takes the last `left` tokens from the first launch. */
+static void split_last_round(const smla_kernel *kernel, const struct gen_choice *choice, int64_t left,
+                             struct tensor tensors[TENSORS], struct smla_prefill_params *params,
+                             struct prefill_launches *of)
+{
+    of->last = *params;
+    skip_tokens(params->s_q - left, &of->last);
+    params->s_q -= left;
+    tensors[QUERY].rows -= left;
+    tensors[OUT].rows -= left;
+    of->launch[1] = (struct rt_launch){.name = kernel->name, .grid_y = 1, .params = &of->last};
+    launch_in_clusters(kernel, choice, left, &of->launch[1]);
+    rt_add_launch_flags(&of->launch[1], SMLA_LAUNCH_AFTER_PREVIOUS);
+    of->count = 2;
+}
+
 static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *args, bool paged,
-                          const struct tensor tensors[TENSORS], struct smla_prefill_tensor_params *tensor_params,
+                          struct tensor tensors[TENSORS], struct smla_prefill_tensor_params *tensor_params,
                           void *stream)
 {
     struct smla_prefill_params *params = &tensor_params->prefill;
     const struct gen_choice *choice =
         gen_choose(kernel->choices, kernel->choice_count, params->s_q, params->cache[0].topk, args->sm_limit);
-    struct rt_launch launch = {
+    struct prefill_launches of = {.count = 1};
+    struct rt_launch *first = &of.launch[0];
+    smla_status status = SMLA_OK;
+
+    *first = (struct rt_launch){
         .function = function_of(kernel, args, paged),
         .name = kernel->name,
         .threads = kernel->threads,
@@ -272,15 +328,18 @@ static smla_status launch(const smla_kernel *kernel, const smla_prefill_args *ar
         .grid_y = kernel->op == SMLA_OP_PREFILL_REFERENCE ? (unsigned int)kernel->h_q : 1,
         .params = params,
     };
-    smla_status status = SMLA_OK;
-
-    if (choice)
-        launch_in_clusters(kernel, choice, params->s_q, &launch);
-    else if (kernel->tensor_maps)
-        status = add_maps(tensors, tensor_params, &launch);
+    if (choice) {
+        launch_in_clusters(kernel, choice, params->s_q, first);
+    } else {
+        const int64_t left = tokens_of_last_round(kernel, args, first->grid_x, &choice);
+        if (left > 0)
+            split_last_round(kernel, choice, left, tensors, params, &of);
+        if (kernel->tensor_maps)
+            status = add_maps(tensors, tensor_params, first);
+    }
     if (!kernel->check_variant) /* whose call has waited */
-        rt_add_launch_flags(&launch, args->launch_flags);
-    return status == SMLA_OK ? rt_launch_on(kernel, &launch, stream) : status;
+        rt_add_launch_flags(first, args->launch_flags);
+    return status == SMLA_OK ? rt_launch_all_on(kernel, of.launch, of.count, stream) : status;
 }
 
 /* ---- Over an unpacked cache ---- */

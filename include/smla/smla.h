@@ -486,7 +486,8 @@ typedef struct smla_prefill_args {
      * launches at most sm_limit * smla_support.blocks_per_sm blocks of threads, 0: as many as the device has place for.
      * A wish that persistent kernels alone keep: others have a block a query, and take what the device gives them. More
      * than the device has is as 0. Time depends on it; bits do not, but for few queries of a kernel that is not
-     * batch_invariant: over how many blocks they are split depends on it as it does on s_q. */
+     * batch_invariant, and for the last few of a long call without lengths: over how many blocks they are split depends
+     * on it as it does on s_q. (Those last few are a launch of their own, behind the other.) */
     int32_t sm_limit;      /* >= 0 */
     uint32_t launch_flags; /* SMLA_LAUNCH_*. A checked kernel waits for the stream in any case, and is launched
                               without */

@@ -363,6 +363,65 @@ static void few_queries_launch_in_clusters(void **state)
     }
 }
 
+static void must_launch_once(const struct call *call, smla_kernel *kernel)
+{
+    call->world.driver->clear_log();
+    must_prefill(call, kernel, NULL);
+    assert_int_equal(call->world.driver->calls("cuLaunchKernelEx"), 1);
+}
+
+/* What a persistent kernel would have a round for, with most of its multiprocessors idle, takes narrow tiles behind it:
+ * the call's last tokens. */
+static void last_round_is_a_launch_of_its_own(void **state)
+{
+    static const struct {
+        int64_t s_q;
+        unsigned blocks, last_blocks; /* 0: one launch */
+    } rows[] = {{132, 132, 0}, {133, 132, 32}, {4096, 132, 64}, {264, 132, 0}, {132 + 17, 132, 0}, {4096, 132, 64}};
+    struct call *call = *state;
+    smla_kernel_desc desc = prefill_desc();
+    char expected[64];
+
+    desc.flags = 0;
+    world_serve_all(&call->world);
+    smla_kernel *kernel = must_prepare(call->world.context, &desc);
+    call->args.topk_length = NULL;
+    call->args.topk = 640;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct smla_prefill_params *params = (const void *)call->world.driver->params;
+        const int64_t first = rows[i].s_q / 132 * 132;
+
+        call->args.s_q = rows[i].s_q;
+        call->world.driver->clear_log();
+        must_prefill(call, kernel, NULL);
+        snprintf(expected, sizeof expected, "cuLaunchKernelEx(grid %u 1 1, block 384 1 1,", rows[i].blocks);
+        assert_non_null(strstr(call->world.driver->log(), expected));
+        assert_int_equal(call->world.driver->calls("cuLaunchKernelEx"), rows[i].last_blocks > 0 ? 2 : 1);
+        if (rows[i].last_blocks == 0)
+            continue;
+        snprintf(expected, sizeof expected, "cuLaunchKernelEx(grid %u 1 1, block 512 1 1,", rows[i].last_blocks);
+        assert_non_null(strstr(call->world.driver->log(), expected));
+        assert_non_null(strstr(call->world.driver->log(), "6: 1)"));
+        assert_int_equal(params->s_q, rows[i].s_q - first);
+        assert_ptr_equal(params->query, (const char *)call->args.query + first * 64 * 512 * 2);
+        assert_ptr_equal(params->out, (const char *)call->args.out + first * 64 * 512 * 2);
+        assert_ptr_equal(params->lse, call->args.lse + first * 64);
+        assert_ptr_equal(params->max_logits, call->args.max_logits + first * 64);
+        assert_ptr_equal(params->cache[0].indices, call->args.indices + first * 640);
+    }
+    call->args.topk_length = DEVICE(int32_t, 0x40004); /* queries are dealt by what they cost */
+    must_launch_once(call, kernel);
+    call->args.topk_length = NULL;
+    call->args.sm_limit = 16; /* on which the last round's do not fit */
+    must_launch_once(call, kernel);
+    smla_kernel_destroy(kernel);
+    desc.batch_invariant = 1;
+    kernel = must_prepare(call->world.context, &desc);
+    call->args.sm_limit = 0;
+    must_launch_once(call, kernel);
+    smla_kernel_destroy(kernel);
+}
+
 static void must_launch_blocks(const struct call *call, smla_kernel *kernel, unsigned blocks)
 {
     char expected[64];
@@ -751,6 +810,7 @@ int main(void)
         TEST(optional_tensors_may_be_null),
         TEST(reference_launch),
         TEST(persistent_launch),
+        TEST(last_round_is_a_launch_of_its_own),
         TEST(few_queries_launch_in_clusters),
         TEST(keeps_sm_limit),
         TEST(launches_after_previous),
