@@ -40,11 +40,15 @@ static void note_off(struct rt_selection *selection, const char *name)
              name);
 }
 
+static bool is_for_few(const struct gen_plan *plan, int32_t variant)
+{
+    return variant != 0 && (variant == plan->split_variant || variant == plan->narrow_variant);
+}
+
 /* What no call needs: the variants for few queries, and what unpacks a cache. */
 static bool is_optional(const struct gen_plan *plan, int32_t variant)
 {
-    return variant != 0 &&
-           (variant == plan->split_variant || variant == plan->narrow_variant || variant == plan->unpack.variant);
+    return is_for_few(plan, variant) || (variant != 0 && variant == plan->unpack.variant);
 }
 
 /* A kernel is off by its id, or by an entry point that some call cannot do without.

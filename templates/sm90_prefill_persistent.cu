@@ -22,8 +22,9 @@
  * unit works for one side while the other computes: P . V of a block runs beside the softmax of the next.
  *
  * What follows from it and is easily lost (docs/performance.md has the measurements): the output warpgroups' loop has
- * no register to spare and no load of its own between a gather and P . V, for it would queue behind the gather; the
- * softmax warpgroup fences with no load or store in flight but P's; tensor copies are spread over warps. */
+ * no register to spare and, but for row_scale, no load of its own between a gather and P . V, for it would queue behind
+ * the gather; the softmax warpgroup fences with no load or store in flight but P's; tensor copies are spread over
+ * warps. */
 #include "grid_dependency.cuh"
 #include "math.cuh"
 #include "prefill_params.h"
@@ -888,6 +889,8 @@ __device__ __forceinline__ void init_barriers(block_memory &memory)
         mbarrier_init(shared_window_address(&memory.p_free[i]), OUTPUT_WARPGROUPS * WARPGROUP);
     mbarrier_init(shared_window_address(&memory.query_full), REGISTER_TILES);
     mbarrier_init(shared_window_address(&memory.query_rest_full), REST_TILES);
+    fence_proxy_async(); /* tensor copies complete on two of them (CUDA programming guide, "Asynchronous data copies")
+                          */
 }
 
 template <bool PAGED, bool RANGED> __device__ __forceinline__ void prefill(const smla_prefill_tensor_params &params)
@@ -896,7 +899,8 @@ template <bool PAGED, bool RANGED> __device__ __forceinline__ void prefill(const
     block_memory &memory = *(block_memory *)shared;
     if (threadIdx.x == 0)
         init_barriers(memory);
-    named_barrier_sync(SETUP, SMLA_THREADS);
+    if (!RANGED)
+        named_barrier_sync(SETUP, SMLA_THREADS);
     griddepcontrol_wait();
     if (RANGED)
         find_range(params.prefill, memory.range, SETUP);

@@ -50,32 +50,31 @@ struct token_run {
     u32 before, cost; /* of all tokens before, of these */
 };
 
-__device__ __forceinline__ token_run run_of_thread(const smla_prefill_params &params)
+/* run.before is of the warp's tokens alone; what they all cost is left for other warps. */
+__device__ __forceinline__ token_run run_of_thread(const smla_prefill_params &params, range_memory &memory)
 {
     const u32 s_q = (u32)params.s_q, tokens = (s_q + SMLA_THREADS - 1) / SMLA_THREADS;
     token_run run = {min(s_q, threadIdx.x * tokens), min(s_q, (threadIdx.x + 1) * tokens), 0, 0};
 #pragma unroll 4
     for (u32 token = run.first; token < run.end; token++)
         run.cost += cost_of_token(params, token);
+    const u32 up_to = (u32)sum_up_to((i32)run.cost);
+    run.before = up_to - run.cost;
+    if (threadIdx.x % 32 == 31)
+        memory.warp_cost[threadIdx.x / 32] = up_to;
+    if (threadIdx.x == 0)
+        memory.first = memory.end = 0;
     return run;
 }
 
-/* Fills in run.before; returns what all tokens cost. A barrier that all threads wait at. */
-__device__ __forceinline__ u32 add_up_costs(range_memory &memory, int barrier, token_run &run)
+/* Adds earlier warps' costs to run.before; returns what all tokens cost. */
+__device__ __forceinline__ u32 add_up_costs(const range_memory &memory, token_run &run)
 {
-    const int warp = threadIdx.x / 32;
-    const u32 up_to = (u32)sum_up_to((i32)run.cost);
-    if (threadIdx.x % 32 == 31)
-        memory.warp_cost[warp] = up_to;
-    if (threadIdx.x == 0)
-        memory.first = memory.end = 0;
-    named_barrier_sync(barrier, SMLA_THREADS);
     u32 all = 0;
-    run.before = up_to - run.cost;
 #pragma unroll
-    for (int other = 0; other < RANGE_WARPS; other++) {
-        const u32 cost = memory.warp_cost[other];
-        run.before += other < warp ? cost : 0;
+    for (int warp = 0; warp < RANGE_WARPS; warp++) {
+        const u32 cost = memory.warp_cost[warp];
+        run.before += warp < threadIdx.x / 32 ? cost : 0;
         all += cost;
     }
     return all;
@@ -95,16 +94,20 @@ __device__ __forceinline__ u32 tokens_below(const smla_prefill_params &params, c
     return token - run.first;
 }
 
-/* All threads: finds the block's range. Returns behind a barrier that all threads wait at. */
+/* All threads: finds the block's range, if it has one. Returns behind a barrier that all threads wait at. */
 __device__ __forceinline__ void find_range(const smla_prefill_params &params, range_memory &memory, int barrier)
 {
-    if (!has_ranges(params))
+    const bool ranges = has_ranges(params);
+    token_run run = {};
+    if (ranges)
+        run = run_of_thread(params, memory);
+    named_barrier_sync(barrier, SMLA_THREADS);
+    if (!ranges)
         return;
-    token_run run = run_of_thread(params);
-    const u32 all = add_up_costs(memory, barrier, run);
-    const u32 ranges = gridDim.x / SMLA_HEAD_BLOCKS, range = blockIdx.x / SMLA_HEAD_BLOCKS;
-    const u32 before_first = tokens_below(params, run, (u64)all * range, ranges);
-    const u32 before_end = tokens_below(params, run, (u64)all * (range + 1), ranges);
+    const u32 all = add_up_costs(memory, run);
+    const u32 count = gridDim.x / SMLA_HEAD_BLOCKS, range = blockIdx.x / SMLA_HEAD_BLOCKS;
+    const u32 before_first = tokens_below(params, run, (u64)all * range, count);
+    const u32 before_end = tokens_below(params, run, (u64)all * (range + 1), count);
     if (before_first > 0)
         atomicAdd(&memory.first, before_first);
     if (before_end > 0)

@@ -330,23 +330,29 @@ static void persistent_launch(void **state)
     smla_kernel_destroy(kernel);
 }
 
-/* Few queries: as many blocks a query as there are multiprocessors for, and blocks of keys; paged or not. */
+/* Few queries: as many blocks a query as there are multiprocessors for, and blocks of keys; paged or not. Narrow tiles
+ * where lists are not too long for them. */
 static void few_queries_launch_in_clusters(void **state)
 {
     static const struct {
         int64_t s_q, topk, page_tokens;
         const char *launch;
     } rows[] = {
-        {1, 640, 0, "(grid 8 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
-        {16, 640, 0, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
-        {16, 640, 64, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {1, 640, 0, "(grid 32 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 8), function 331,"},
+        {4, 640, 0, "(grid 128 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 8), function 331,"},
+        {5, 640, 0, "(grid 80 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 4), function 331,"},
+        {8, 640, 64, "(grid 128 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 4), function 331,"},
+        {8, 1600, 0, "(grid 64 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
+        {9, 640, 0, "(grid 72 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 2), function 331,"},
+        {16, 640, 0, "(grid 128 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 2), function 331,"},
+        {16, 800, 64, "(grid 128 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 8), function 321,"},
         {17, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 4), function 321,"},
         {34, 640, 0, "(grid 68 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
         {66, 640, 0, "(grid 132 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
         {67, 640, 0, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
         {67, 640, 64, "(grid 67 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 311,"},
-        {1, 448, 0, "(grid 4 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 4), function 321,"},
-        {1, 65, 0, "(grid 2 1 1, block 256 1 1, shared 214592, stream 0, attrs 1 (4: 2), function 321,"},
+        {1, 448, 0, "(grid 16 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 4), function 331,"},
+        {1, 65, 0, "(grid 8 1 1, block 576 1 1, shared 222848, stream 0, attrs 1 (4: 2), function 331,"},
         {1, 64, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
         {1, 0, 0, "(grid 1 1 1, block 384 1 1, shared 213832, stream 0, attrs 0, function 301,"},
     };
@@ -377,7 +383,7 @@ static void last_round_is_a_launch_of_its_own(void **state)
     static const struct {
         int64_t s_q;
         unsigned blocks, last_blocks; /* 0: one launch */
-    } rows[] = {{132, 132, 0}, {133, 132, 32}, {4096, 132, 64}, {264, 132, 0}, {132 + 17, 132, 0}, {4096, 132, 64}};
+    } rows[] = {{132, 132, 0}, {133, 132, 32}, {264, 132, 0}, {132 + 17, 132, 0}, {4096, 132, 128}};
     struct call *call = *state;
     smla_kernel_desc desc = prefill_desc();
     char expected[64];
@@ -399,7 +405,7 @@ static void last_round_is_a_launch_of_its_own(void **state)
         assert_int_equal(call->world.driver->calls("cuLaunchKernelEx"), rows[i].last_blocks > 0 ? 2 : 1);
         if (rows[i].last_blocks == 0)
             continue;
-        snprintf(expected, sizeof expected, "cuLaunchKernelEx(grid %u 1 1, block 512 1 1,", rows[i].last_blocks);
+        snprintf(expected, sizeof expected, "cuLaunchKernelEx(grid %u 1 1, block 576 1 1,", rows[i].last_blocks);
         assert_non_null(strstr(call->world.driver->log(), expected));
         assert_non_null(strstr(call->world.driver->log(), "6: 1)"));
         assert_int_equal(params->s_q, rows[i].s_q - first);
