@@ -6,7 +6,8 @@
 
 /* A row rests on the card's tests (tests/gpu, docs/verification.md) of that day. A kernel that changed a little since
  * keeps it until they are run again; the self-test is for that. A new kernel is not verified until it has a row. */
-#define H200 "verified on: NVIDIA H200 (driver 580.159.04, 2026-11-30)"
+#define H200 "verified on: NVIDIA H200 (driver 580.159.04, 2026-12-01)"
+#define H200_DECODE "verified on: NVIDIA H200 (driver 580.159.04, 2026-11-30)"
 
 static const struct gen_trust table[] = {
     {"sm_90", SMLA_OP_PREFILL, "sm90_prefill_h*", SMLA_TRUST_VERIFIED, H200},
@@ -19,9 +20,9 @@ static const struct gen_trust table[] = {
     {"sm_90", SMLA_OP_PREFILL, "prefill_check", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_PREFILL_REFERENCE, "*", SMLA_TRUST_VERIFIED, H200},
     {"sm_90", SMLA_OP_COMBINE, "*", SMLA_TRUST_VERIFIED, H200},
-    {"sm_90", SMLA_OP_DECODE, "sm90_decode_h*", SMLA_TRUST_VERIFIED, H200},
-    {"sm_90", SMLA_OP_DECODE, "sm90_decode_turned_h*", SMLA_TRUST_VERIFIED, H200},
-    {"sm_90", SMLA_OP_DECODE, "decode_combine", SMLA_TRUST_VERIFIED, H200},
+    {"sm_90", SMLA_OP_DECODE, "sm90_decode_h*", SMLA_TRUST_VERIFIED, H200_DECODE},
+    {"sm_90", SMLA_OP_DECODE, "sm90_decode_turned_h*", SMLA_TRUST_VERIFIED, H200_DECODE},
+    {"sm_90", SMLA_OP_DECODE, "decode_combine", SMLA_TRUST_VERIFIED, H200_DECODE},
 };
 
 const struct gen_trust *gen_trust_find(const char *family, uint32_t op, const char *variant)

@@ -11,7 +11,7 @@
 #include "process.h"
 #include "ptxas_report.h"
 
-enum { OWN_OPTIONS = 6 };
+enum { OWN_OPTIONS = 5 };
 
 /* One compilation. */
 struct job {
@@ -27,14 +27,6 @@ struct job {
     uint32_t compile_ms;
 };
 
-/* Entry points of a prefill kernel are compiled on two threads: a third less time, the same instructions (H200's build
- * machine, 2026-12-01, NVRTC 12.8 to 13.5). A decode kernel's companion is compiled beside it already. */
-static bool is_split(const struct job *job)
-{
-    return job->bundle->spec.op == SMLA_OP_PREFILL && job->bundle->plan.variant_count > 1 &&
-           job->key->kind == RT_KIND_CUBIN;
-}
-
 /* The bundle's options change the code and are in the key; ours change nothing in it: they keep NVRTC from touching
  * the process's stack limit, its own cache below the home folder and files beside the working folder, and ask ptxas
  * for its report. */
@@ -49,8 +41,6 @@ static void gather_options(struct job *job)
     job->options[job->option_count++] = "-modify-stack-limit=false";
     job->options[job->option_count++] = "-no-source-include";
     job->options[job->option_count++] = "--ptxas-options=-v";
-    if (is_split(job))
-        job->options[job->option_count++] = "--split-compile=2";
     if (rt_nvrtc_at_least(job->nvrtc, 12, 9))
         job->options[job->option_count++] = "--no-cache";
 }

@@ -80,19 +80,6 @@ static void older_nvrtc_gets_no_unknown_option(void **state)
     assert_null(strstr(world->nvrtc->log(), "--no-cache"));
 }
 
-static void entry_points_of_prefill_are_compiled_on_two_threads(void **state)
-{
-    struct world *world = *state;
-    smla_kernel_desc desc = prefill_desc();
-
-    world_serve_all(world);
-    desc.target = "90";
-    assert_int_equal(smla_generate(world->context, &desc, SMLA_EMIT_PTX, ignore_bytes, NULL), SMLA_OK);
-    assert_null(strstr(world->nvrtc->log(), "--split-compile"));
-    assert_int_equal(smla_generate(world->context, &desc, SMLA_EMIT_CUBIN, ignore_bytes, NULL), SMLA_OK);
-    assert_non_null(strstr(world->nvrtc->log(), "--split-compile=2"));
-}
-
 static void test_K4_23_family_target_needs_12_9(void **state)
 {
     struct world *world = *state;
@@ -437,7 +424,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(asks_exactly_this),
         TEST(older_nvrtc_gets_no_unknown_option),
-        TEST(entry_points_of_prefill_are_compiled_on_two_threads),
         TEST(test_K4_23_family_target_needs_12_9),
         TEST(target_dropped_by_a_newer_nvrtc),
         TEST(test_J10_19_newer_major_than_the_driver),

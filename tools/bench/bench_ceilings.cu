@@ -111,17 +111,6 @@ __device__ __forceinline__ void wgmma_m64n256k16_registers(float (&d)[128], cons
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
 }
 
-/* 9.7.9.25.3.2 cp.async.commit_group, .3.3 cp.async.wait_group: at most PENDING groups are still under way. */
-__device__ __forceinline__ void cp_async_commit_group()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-template <int PENDING> __device__ __forceinline__ void cp_async_wait_group()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
 /* ---- Gather ----------------------------------------------------------------------------------------------------- */
 
 /* A random row of the pool; the same number gives the same row (splitmix32's finish). */

@@ -175,7 +175,7 @@ def prefill(
     if make is None:
         return None
     kernel = _kernel(device, h_q, d_qk, d_v, batch_invariant, not_persistent)
-    if kernel.workspace_size(s_q, lists[1]):
+    if kernel.workspace_size(s_q, lists[1], keys[0]):
         return None
     args.struct_size, args.lse_flags, args.sm_scale = _ARGS_BYTES, lse_flags, sm_scale
     args.s_q, args.s_kv, args.topk = s_q, keys[0], lists[1]
