@@ -26,6 +26,7 @@ class Shape:
     lengths: Optional[Tuple[int, int]] = None  # topk_length of each row is uniform in it
     sink: bool = False
     not_persistent: bool = False
+    no_workspace: bool = False  # of caches that are not bf16
     sm_limit: int = 0
     indices: str = "uniform"  # a kind, or a file
 
