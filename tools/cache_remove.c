@@ -55,12 +55,12 @@ static int print_summary(const struct removal *removal, const struct rt_cache_co
     return CLI_FINE;
 }
 
-int cache_gc(const struct cache_options *given)
+int cache_gc(const struct cache_options *options)
 {
-    struct cache_options settled = *given;
-    const struct cache_options *options = &settled;
-    if (given->max_bytes == CACHE_MAX_BYTES_UNSAID && rt_settings_cache_bytes(&settled.max_bytes) != SMLA_OK)
+    struct cache_options settled = *options;
+    if (options->max_bytes == CACHE_MAX_BYTES_UNSAID && rt_settings_cache_bytes(&settled.max_bytes) != SMLA_OK)
         return cli_worse(CLI_USAGE, cli_smla_error("gc"));
+    options = &settled;
     struct removal removal = {.options = options, .removed = json_array()};
     const struct rt_cache_limits limits = {.max_bytes = options->max_bytes,
                                            .down_to_bytes = options->max_bytes,

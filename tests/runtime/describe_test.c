@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -118,13 +120,25 @@ static void test_a_layout_of_ones_own(void **state)
 static void comes_through_a_shell(const char *word)
 {
     char quoted[2 * RT_COMMAND_BYTES], command[sizeof quoted + 16], got[RT_COMMAND_BYTES] = "";
+    int ends[2], status;
 
     assert_true(rt_describe_quoted(word, quoted, sizeof quoted));
     snprintf(command, sizeof command, "printf %%s %s", quoted);
-    FILE *shell = popen(command, "r");
-    assert_non_null(shell);
-    const size_t size = fread(got, 1, sizeof got - 1, shell);
-    assert_int_equal(pclose(shell), 0);
+    assert_int_equal(pipe(ends), 0);
+    const pid_t shell = fork();
+    if (shell == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(shell > 0);
+    close(ends[1]);
+    FILE *out = fdopen(ends[0], "r");
+    assert_non_null(out);
+    const size_t size = fread(got, 1, sizeof got - 1, out);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(waitpid(shell, &status, 0), shell);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(size, strlen(word));
     assert_string_equal(got, word);
 }

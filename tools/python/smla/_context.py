@@ -280,8 +280,8 @@ _contexts: Dict[Tuple[int, int], Context] = {}
 
 def context(device: int) -> Context:
     """The process's context of a device. A forked child gets one of its own (where CUDA can be used at all). Contexts
-    live until the process ends: tearing CUDA down at exit races with the driver's own end, and what a thread compiles or
-    loads then the library's exit handler waits for (smla.h)."""
+    live until the process ends: tearing CUDA down at exit races with the driver's own end, and what a thread compiles
+    or loads then the library's exit handler waits for (smla.h)."""
     key = (os.getpid(), device)
     found = _contexts.get(key)
     if found is None:
