@@ -18,22 +18,27 @@ struct equivalent {
     const char *kernel;
     const char *opcode;
     const char *reason;
+    const char *after; /* the opcode before it; NULL: any */
 };
 static const struct equivalent equivalents[] = {
     {"smla_sm90_prefill", "bar.warp.sync",
-     "the lanes of an emulated warp have one clock: each one's copies are there when all have waited"},
+     "the lanes of an emulated warp have one clock: each one's copies are there when all have waited", NULL},
     {"smla_sm90_prefill_split", "bar.warp.sync",
-     "the lanes of an emulated warp have one clock: each has read before any writes (racecheck tells)"},
+     "the lanes of an emulated warp have one clock: each has read before any writes (racecheck tells)", NULL},
     {"smla_sm90_prefill_split_narrow", "bar.warp.sync",
-     "the lanes of an emulated warp have one clock: each one's copies are there when all have waited"},
+     "the lanes of an emulated warp have one clock: each one's copies are there when all have waited", NULL},
     {"smla_sm90_prefill_split", "mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64",
-     "a turn at the matrix unit: without it the values are the same, later"},
+     "a turn at the matrix unit: without it the values are the same, later", NULL},
+    {"smla_sm90_prefill_persistent_lengths", "fence.proxy.async.shared::cta",
+     "whether tensor copies see that an mbarrier has begun is not asked", "mbarrier.init.shared::cta.b64"},
 };
 
+/* instr: not the first of the kernel. */
 static const char *equivalent_reason(const char *kernel, const struct emu_instr *instr)
 {
     for (size_t i = 0; i < sizeof(equivalents) / sizeof(equivalents[0]); i++)
-        if (strcmp(equivalents[i].kernel, kernel) == 0 && strcmp(equivalents[i].opcode, instr->text) == 0)
+        if (strcmp(equivalents[i].kernel, kernel) == 0 && strcmp(equivalents[i].opcode, instr->text) == 0 &&
+            (equivalents[i].after == NULL || strcmp(equivalents[i].after, instr[-1].text) == 0))
             return equivalents[i].reason;
     return NULL;
 }

@@ -97,12 +97,18 @@ static void add_line(struct run *run, const char *line, size_t length)
 }
 
 /* Decode over bf16 keys of 576 columns beside quantised ones: what both ways of filling a slot keep is two registers
- * more than there are; ptxas spills them where an item begins. */
+ * more than there are; ptxas spills them where an item begins. Prefill of one block of heads over keys of 576 columns:
+ * 160 registers of an output warpgroup are too few between units (with two blocks of heads they are enough); it was
+ * measured so (docs/performance.md, "Keys of 576"). */
 static int allowed_stack_bytes(const struct gen_spec *spec)
 {
     const bool mixed = spec->has_extra_kv &&
                        (spec->kv.value_type == SMLA_VALUE_BF16) != (spec->extra_kv.value_type == SMLA_VALUE_BF16);
-    return spec->op == SMLA_OP_DECODE && mixed && spec->d_qk == 576 && spec->h_q > 48 ? 8 : 0;
+    const bool is_bf16 = spec->kv.value_type == SMLA_VALUE_BF16 && !spec->has_extra_kv;
+
+    if (spec->op == SMLA_OP_DECODE && mixed && spec->d_qk == 576 && spec->h_q > 48)
+        return 8;
+    return spec->op == SMLA_OP_PREFILL && is_bf16 && spec->d_qk == 576 && spec->h_q >= 57 && spec->h_q <= 64 ? 64 : 0;
 }
 
 /* The row of a target that this NVRTC is too old for. False: it failed for another reason. */
