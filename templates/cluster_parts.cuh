@@ -4,6 +4,7 @@
 #define SMLA_CLUSTER_PARTS_CUH
 
 #include "math.cuh"
+#include "prefill_place.cuh"
 #include "prefill_work.cuh"
 #include "ptx_sm90.cuh"
 #include "types.cuh"

@@ -138,7 +138,7 @@ static void support_yes(void **state)
     assert_int_equal(smla_query_support(NULL, &desc, &support), SMLA_OK);
     assert_int_equal(support.supported, 1);
     assert_int_equal(support.launches, 1);
-    assert_int_equal(support.variants, 3); /* without pages, with pages, few queries */
+    assert_int_equal(support.variants, 4); /* without pages, with pages, few queries, fewest */
     assert_int_equal(support.threads, 384);
     assert_int_equal(support.pointer_alignment, 16);
     assert_int_equal(support.stride_alignment, 8);

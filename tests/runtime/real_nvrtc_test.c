@@ -186,7 +186,7 @@ static void test_J11_time_of_a_compilation(void **state)
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
         assert_true(seconds < 50);
 #else
-        assert_true(seconds < 5);
+        assert_true(seconds < 10); /* prefill has five entry points, 3.5 to 5.9 s on a slow day */
 #endif
         free(bytes.data);
     }

@@ -21,15 +21,6 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(u32 mbarrier)
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(mbarrier) : "memory");
 }
 
-__device__ __forceinline__ void mbarrier_wait_cluster(u32 mbarrier, u32 parity)
-{
-    asm volatile("{\n.reg .pred done;\nWAIT:\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra WAIT;\n}\n" ::"r"(mbarrier),
-                 "r"(parity)
-                 : "memory");
-}
-
 /* 9.7.13.4: the init is seen by the cluster and by the async proxy. */
 __device__ __forceinline__ void fence_mbarrier_init()
 {
