@@ -72,6 +72,23 @@ static smla_prefill_args call_of(int64_t s_q)
                                .out = (void *)(uintptr_t)0x60000};
 }
 
+/* One token of each of b requests, of the same tensors. */
+static smla_decode_args decode_call_of(const smla_prefill_args *of, int64_t b, int64_t topk)
+{
+    return (smla_decode_args){.struct_size = sizeof(smla_decode_args),
+                              .b = b,
+                              .s_q = 1,
+                              .s_kv = 4096,
+                              .topk = topk,
+                              .sm_scale = 0.125f,
+                              .query = of->query,
+                              .kv = of->kv,
+                              .indices = of->indices,
+                              .out = of->out,
+                              .workspace = (void *)(uintptr_t)0x100000,
+                              .workspace_bytes = (uint64_t)1 << 40};
+}
+
 /* ---- The folder and its keys -------------------------------------------------------------------------------- */
 
 /* Whichever call of the compiler fails: its name is told, and nothing is in the folder. */
@@ -476,18 +493,7 @@ static void test_I3_persistent_grids_of_a_part(void **state)
 
     const smla_kernel_desc decode_desc = {
         .struct_size = sizeof decode_desc, .op = SMLA_OP_DECODE, .h_q = 64, .d_qk = 512, .batch_invariant = 1};
-    const smla_decode_args decode = {.struct_size = sizeof decode,
-                                     .b = 64,
-                                     .s_q = 1,
-                                     .s_kv = 4096,
-                                     .topk = 640,
-                                     .sm_scale = 0.125f,
-                                     .query = args.query,
-                                     .kv = args.kv,
-                                     .indices = args.indices,
-                                     .out = args.out,
-                                     .workspace = (void *)(uintptr_t)0x100000,
-                                     .workspace_bytes = (uint64_t)1 << 40};
+    const smla_decode_args decode = decode_call_of(&args, 64, 640);
 
     kernel = must_prepare(context, &decode_desc);
     world->driver->clear_log();
@@ -526,18 +532,7 @@ static void test_H2_a_call_is_on_one_stream(void **state)
     const smla_kernel_desc prefill_of = prefill_desc();
     smla_kernel_desc decode_of = prefill_desc();
     const smla_prefill_args prefill = call_of(7);
-    const smla_decode_args decode = {.struct_size = sizeof decode,
-                                     .b = 4,
-                                     .s_q = 1,
-                                     .s_kv = 4096,
-                                     .topk = 2048,
-                                     .sm_scale = 0.125f,
-                                     .query = prefill.query,
-                                     .kv = prefill.kv,
-                                     .indices = prefill.indices,
-                                     .out = prefill.out,
-                                     .workspace = (void *)(uintptr_t)0x100000,
-                                     .workspace_bytes = (uint64_t)1 << 40};
+    const smla_decode_args decode = decode_call_of(&prefill, 4, 2048);
 
     world_serve_all(world);
     decode_of.op = SMLA_OP_DECODE;
