@@ -24,6 +24,14 @@ void gen_choices_make(const struct gen_plan *plan, int32_t sm_count, const int32
     }
 }
 
+bool gen_has_last_round(const struct gen_plan *plan)
+{
+    bool takes = false;
+    for (int32_t i = 0; i < plan->rule_count; i++)
+        takes |= plan->rules[i].takes_last_round;
+    return takes && plan->variants[0].blocks_per_sm > 0;
+}
+
 const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t tokens, int64_t topk,
                                     int32_t sm_limit)
 {

@@ -23,6 +23,9 @@ struct gen_choice {
 void gen_choices_make(const struct gen_plan *plan, int32_t sm_count, const int32_t active_clusters[GEN_MAX_RULES],
                       struct gen_choice choices[GEN_MAX_RULES]);
 
+/* Whether a call's last tokens may be a launch of their own, behind a persistent kernel's. */
+bool gen_has_last_round(const struct gen_plan *plan);
+
 /* The first that holds for a call of so many query tokens; NULL: the kernel's own variant. sm_limit: the
  * multiprocessors that the call may take, 0 for all. */
 const struct gen_choice *gen_choose(const struct gen_choice *choices, int32_t count, int64_t tokens, int64_t topk,

@@ -7,6 +7,7 @@
 
 #include "plan_add.h"
 #include "plan_formats.h"
+#include "plan_rules.h"
 #include "prefill_tensor_params.h"
 
 /* Whether a key is wider than its value: by one tile of 64 columns. */
@@ -82,7 +83,6 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
     plan->family = spec->target->family;
     plan->kernel = "sm90_prefill_persistent";
     plan->template_name = "sm90_prefill_persistent.cu";
-    plan->launches = 1;
     plan->pointer_alignment_bytes = 16;
     plan->stride_alignment_elems = 16 / BF16_BYTES;
     plan->param_bytes = (int32_t)sizeof(struct smla_prefill_tensor_params);
@@ -104,5 +104,6 @@ smla_status gen_plan_sm90_prefill_persistent(const struct gen_spec *spec, struct
     plan->lengths_variant = plan->variant_count;
     gen_plan_add_variant(spec, &like, "smla_sm90_prefill_persistent_lengths", "_lengths", plan);
     gen_plan_add_sm90_few_queries(spec, plan);
+    plan->launches = gen_has_last_round(plan) ? 2 : 1;
     return SMLA_OK;
 }

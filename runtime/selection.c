@@ -7,6 +7,7 @@
 #include "describe.h"
 #include "error.h"
 #include "key.h"
+#include "plan_rules.h"
 
 static const char separators[] = ", \t\n";
 
@@ -114,12 +115,15 @@ static void note_trust(struct rt_selection *selection, const struct gen_trust *t
 /* Its queries go another variant's way, or that of many. */
 static void drop_rules(struct gen_plan *plan, int32_t variant)
 {
+    const bool had_last_round = gen_has_last_round(plan);
     int32_t left = 0;
 
     for (int32_t i = 0; i < plan->rule_count; i++)
         if (plan->rules[i].variant != variant)
             plan->rules[left++] = plan->rules[i];
     plan->rule_count = left;
+    if (had_last_round && !gen_has_last_round(plan))
+        plan->launches--;
 }
 
 static void choose_for_few(const struct rt_settings *settings, struct gen_plan *plan, int32_t variant,

@@ -176,11 +176,15 @@ static void instead_of_a_persistent_kernel(void **state)
     desc.flags = 0;
     open_context("", 0);
     assert_string_equal(support_of(&desc).variant, "sm90_prefill_persistent_h64_d512");
+    assert_int_equal(support_of(&desc).launches, 2); /* a long call's last tokens are one */
+    open_context("*split_narrow*", 0);
+    assert_int_equal(support_of(&desc).launches, 1);
     open_context("*persistent*", 0);
     const smla_support support = support_of(&desc);
     assert_string_equal(support.variant, "sm90_prefill_h64_d512");
     assert_string_equal(support.switched_off, "sm90_prefill_persistent_h64_d512");
     assert_int_equal(support.blocks_per_sm, 0);
+    assert_int_equal(support.launches, 1);
     smla_kernel *kernel = must_prepare(context, &desc);
     assert_int_equal(kernel->blocks_per_sm, 0);
     assert_int_equal(kernel->choice_count, 6);
